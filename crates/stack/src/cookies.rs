@@ -8,8 +8,8 @@ use crate::address_pair::Sides;
 use crate::demux::Demux;
 use crate::half_open::{Advanced, Handshakes};
 use crate::responder::Responder;
+use crate::responder::Response;
 use crate::socket::{Kind, Options};
-use crate::tcp_input::Response;
 use longshore_tcp::{DropReason, Segment, SynCookie};
 use longshore_wire::tcp::TcpHeader;
 

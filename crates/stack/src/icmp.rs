@@ -8,6 +8,7 @@ use crate::Stack;
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::errors::{Reported, Telling};
+use crate::half_open::Handshakes;
 use crate::link::net_time;
 use crate::socket::Socket;
 use longshore_net::icmp::{ErrorKind, IcmpError, parse_error};
@@ -37,12 +38,21 @@ impl Stack {
             }
             _ if icmp.is_error() => {
                 let error = parse_error(&icmp, data);
-                self.icmp_error(error.as_ref(), ip.source.into(), data);
+                self.icmp_errors()
+                    .icmp_error(error.as_ref(), ip.source.into(), data);
             }
             _ => {}
         }
     }
+}
 
+/// Finds whom an ICMP error is about, and tells them: borrows the half-open connections with all
+/// that their handshakes need, which is what others need, too.
+pub(crate) struct IcmpErrors<'a> {
+    pub(crate) handshakes: Handshakes<'a>,
+}
+
+impl IcmpErrors<'_> {
     /// An ICMP error from `offender`, with what stands behind its header. A sender that does not
     /// know what we sent is not believed (RFC 5927 section 4.1).
     pub(crate) fn icmp_error(&mut self, error: Option<&IcmpError>, offender: IpAddr, data: &[u8]) {
@@ -52,7 +62,10 @@ impl Stack {
             data,
         });
         if !reported.is_some_and(|reported| self.is_about_ours(&reported)) {
-            self.counters.drop(EngineDrop::IcmpAboutNothing);
+            self.handshakes
+                .responder
+                .counters
+                .drop(EngineDrop::IcmpAboutNothing);
         }
     }
 
@@ -61,7 +74,7 @@ impl Stack {
         let error = reported.error;
         let local = SocketAddr::new(error.source, error.src_port);
         let remote = SocketAddr::new(error.destination, error.dst_port);
-        if !self.link.is_local(error.source) {
+        if !self.handshakes.responder.link.is_local(error.source) {
             return false;
         }
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
@@ -70,21 +83,23 @@ impl Stack {
         match error.protocol {
             protocol::TCP => {
                 let kind = told_to_tcp(error.kind);
-                if let Some((key, seq)) =
-                    self.half_open
-                        .in_flight(&self.demux, (local, remote), error.tcp_seq)
-                {
-                    self.handshakes().error_for_half_open(key, kind, seq);
+                if let Some((key, seq)) = self.handshakes.half_open.in_flight(
+                    &self.handshakes.demux,
+                    (local, remote),
+                    error.tcp_seq,
+                ) {
+                    self.handshakes.error_for_half_open(key, kind, seq);
                     return true;
                 }
-                if let (Some(key), Some(seq)) =
-                    (self.demux.connection_of(local, remote), error.tcp_seq)
-                    && let Some(c) = self.sockets.connection_mut(key)
+                if let (Some(key), Some(seq)) = (
+                    self.handshakes.demux.connection_of(local, remote),
+                    error.tcp_seq,
+                ) && let Some(c) = self.handshakes.sockets.connection_mut(key)
                     && c.tcb.is_in_flight(seq)
                 {
                     c.tcb.on_icmp(kind, seq);
                     let alive = c.tcb.state().is_synchronized();
-                    self.sockets.touch(key);
+                    self.handshakes.sockets.touch(key);
                     self.tell_of_error(key, |socket, telling| {
                         socket.segment_failed(reported, alive, telling);
                     });
@@ -93,7 +108,10 @@ impl Stack {
                 false
             }
             protocol::UDP => {
-                let key = self.sockets.datagram_at(&self.demux, local, remote);
+                let key =
+                    self.handshakes
+                        .sockets
+                        .datagram_at(&self.handshakes.demux, local, remote);
                 if let Some(key) = key {
                     self.tell_of_error(key, |socket, telling| {
                         socket.datagram_failed(reported, telling)
@@ -107,12 +125,12 @@ impl Stack {
 
     /// Has a socket tell its program of an error, which is the work of its session.
     fn tell_of_error(&mut self, key: u32, tell: impl FnOnce(&mut Socket, Telling<'_>)) {
-        self.sessions.at_work = AtWork::Socket(key);
-        if let Some(socket) = self.sockets.get_mut(key) {
+        self.handshakes.sessions.at_work = AtWork::Socket(key);
+        if let Some(socket) = self.handshakes.sockets.get_mut(key) {
             let telling = Telling {
-                sessions: &mut self.sessions,
-                counters: &mut self.counters,
-                now: self.now,
+                sessions: &mut self.handshakes.sessions,
+                counters: &mut self.handshakes.responder.counters,
+                now: self.handshakes.responder.now,
             };
             tell(socket, telling);
         }
@@ -133,21 +151,26 @@ impl Stack {
         let mut half_open = None;
         let key = match error.protocol {
             protocol::TCP => {
-                let key = self.demux.connection_of(local, remote);
+                let key = self.handshakes.demux.connection_of(local, remote);
                 let quoted = key
-                    .and_then(|key| self.sockets.connection_mut(key))
+                    .and_then(|key| self.handshakes.sockets.connection_mut(key))
                     .zip(error.tcp_seq);
                 let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
-                half_open = self
-                    .half_open
-                    .in_flight(&self.demux, (local, remote), error.tcp_seq);
+                half_open = self.handshakes.half_open.in_flight(
+                    &self.handshakes.demux,
+                    (local, remote),
+                    error.tcp_seq,
+                );
                 if !is_quoted && half_open.is_none() {
                     return false;
                 }
                 key
             }
             protocol::UDP => {
-                datagrams = self.sockets.datagram_at(&self.demux, local, remote);
+                datagrams =
+                    self.handshakes
+                        .sockets
+                        .datagram_at(&self.handshakes.demux, local, remote);
                 if datagrams.is_none() {
                     return false;
                 }
@@ -155,27 +178,32 @@ impl Stack {
             }
             _ => return false,
         };
-        let (now, to) = (self.now, error.destination);
-        let present = self.link.mtu_to(to, now);
-        let had_none = self.link.pmtu.is_empty();
-        let reduced = self
-            .link
-            .pmtu
-            .reduce(to, mtu, error.original_len, present, net_time(now));
+        let (now, to) = (self.handshakes.responder.now, error.destination);
+        let present = self.handshakes.responder.link.mtu_to(to, now);
+        let had_none = self.handshakes.responder.link.pmtu.is_empty();
+        let reduced = self.handshakes.responder.link.pmtu.reduce(
+            to,
+            mtu,
+            error.original_len,
+            present,
+            net_time(now),
+        );
         // They know no more than that there are any.
         if had_none && reduced.is_some() {
-            self.sessions.path_mtu_changed(&self.link);
+            self.handshakes
+                .sessions
+                .path_mtu_changed(&self.handshakes.responder.link);
         }
         let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
         let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
         if let (Some(mss), Some(key)) = (mss, key)
-            && let Some(c) = self.sockets.connection_mut(key)
+            && let Some(c) = self.handshakes.sockets.connection_mut(key)
         {
             c.tcb.set_path_mss(mss);
-            self.sockets.touch(key);
+            self.handshakes.sockets.touch(key);
         }
         if let (Some(mss), Some((key, _))) = (mss, half_open) {
-            self.handshakes().set_path_of_half_open(key, mss);
+            self.handshakes.set_path_of_half_open(key, mss);
         }
         if let Some(key) = datagrams {
             self.tell_of_error(key, |socket, telling| {

@@ -231,7 +231,7 @@ impl Stack {
                     // A connection is between two (RFC 1122 section 4.2.3.10).
                     self.counters.drop_net(DropReason::NotForUs);
                 } else {
-                    self.tcp_in(ip, payload, gso);
+                    self.tcp_input().tcp_in(ip, payload, gso);
                 }
             }
             protocol::IGMP => {

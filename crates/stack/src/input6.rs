@@ -119,7 +119,7 @@ impl Stack {
                     // A connection is between two.
                     self.counters.drop_net(DropReason::NotForUs);
                 } else {
-                    self.tcp_in(packet, bytes, gso);
+                    self.tcp_input().tcp_in(packet, bytes, gso);
                 }
             }
             next_header::ICMPV6 => self.icmp6_in(packet, bytes),
@@ -200,7 +200,8 @@ impl Stack {
             }
             _ if icmp.is_error() => {
                 let error = parse_error(&icmp, data);
-                self.icmp_error(error.as_ref(), ip.source.into(), data);
+                self.icmp_errors()
+                    .icmp_error(error.as_ref(), ip.source.into(), data);
             }
             _ => {}
         }

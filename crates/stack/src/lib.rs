@@ -343,7 +343,7 @@ impl Stack {
             self.socket_timer(key);
         }
         self.sockets.due = due;
-        let any = self.retransmit_syn_acks() || any;
+        let any = self.tcp_input().retransmit_syn_acks() || any;
         self.sessions.at_work = AtWork::Nobodys;
         self.demux.expire_waits(self.now);
         if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {

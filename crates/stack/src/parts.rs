@@ -5,8 +5,9 @@ use crate::Stack;
 use crate::admission::Admission;
 use crate::endings::Endings;
 use crate::half_open::Handshakes;
+use crate::icmp::IcmpErrors;
 use crate::responder::Responder;
-use crate::settings::Settings;
+use crate::tcp_input::TcpInput;
 use crate::transfers::Transfers;
 
 impl Stack {
@@ -26,6 +27,28 @@ impl Stack {
         Responder {
             link: &mut self.link,
             limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What tells of ICMP errors.
+    pub(crate) fn icmp_errors(&mut self) -> IcmpErrors<'_> {
+        IcmpErrors {
+            handshakes: self.handshakes(),
+        }
+    }
+
+    /// What segments do.
+    pub(crate) fn tcp_input(&mut self) -> TcpInput<'_> {
+        TcpInput {
+            sockets: &mut self.sockets,
+            half_open: &mut self.half_open,
+            demux: &mut self.demux,
+            sessions: &mut self.sessions,
+            link: &mut self.link,
+            limits: &mut self.limits,
+            settings: &self.settings,
             counters: &mut self.counters,
             now: self.now,
         }
@@ -60,12 +83,7 @@ impl Stack {
 
     /// The half-open connections, with what their handshakes need.
     pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
-        self.handshakes_and_settings().0
-    }
-
-    /// The same, and what the operator has chosen beside them.
-    pub(crate) fn handshakes_and_settings(&mut self) -> (Handshakes<'_>, &Settings) {
-        let handshakes = Handshakes {
+        Handshakes {
             half_open: &mut self.half_open,
             demux: &mut self.demux,
             sockets: &mut self.sockets,
@@ -76,7 +94,6 @@ impl Stack {
                 counters: &mut self.counters,
                 now: self.now,
             },
-        };
-        (handshakes, &self.settings)
+        }
     }
 }

@@ -15,7 +15,8 @@ use crate::answer_limit::AnswerLimits;
 use crate::counters::{Counters, EngineDrop};
 use crate::link::{Link, NextHop};
 use crate::socket::Options;
-use longshore_tcp::{Instant, Tcb};
+use longshore_tcp::{Disposition, Instant, Tcb};
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
@@ -25,6 +26,28 @@ pub(crate) struct Responder<'a> {
     pub(crate) limits: &'a mut AnswerLimits,
     pub(crate) counters: &'a mut Counters,
     pub(crate) now: Instant,
+}
+
+/// What a segment asks for beside what its connection sends.
+#[derive(Debug)]
+pub(crate) enum Response {
+    Nothing,
+    /// A reset in answer.
+    Reset,
+    /// The connection is over, and this is the SYN of the next: it goes to the
+    /// listener, and the new ISS after this number.
+    Reopen(SeqNumber),
+}
+
+impl Response {
+    /// Of one that does not end what it is a segment of.
+    pub(crate) fn of(disposition: &Disposition) -> Self {
+        if disposition.reset {
+            Self::Reset
+        } else {
+            Self::Nothing
+        }
+    }
 }
 
 impl Responder<'_> {

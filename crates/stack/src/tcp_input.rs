@@ -1,39 +1,85 @@
 //! TCP segments in: to a connection, to TIME-WAIT, to a listener, or nowhere.
+//!
+//! Owns [`TcpInput`], whose ways with a listener's and with half-open connections are in files of
+//! their own. `input` brings segments whose checksums are right.
 
-use crate::Stack;
+mod half_open;
+mod listener;
+
+use crate::admission::Admission;
+use crate::answer_limit::AnswerLimits;
 use crate::at_work::AtWork;
-use crate::demux::{Flow, Found};
+use crate::counters::Counters;
+use crate::demux::{Demux, Flow, Found};
+use crate::half_open::{HalfOpens, Handshakes};
 use crate::input::IpPacket;
+use crate::link::Link;
+use crate::responder::{Responder, Response};
+use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::socket::{Kind, Socket};
+use crate::sockets::Sockets;
 use longshore_hostif::{Moved, NONE};
-use longshore_tcp::{Disposition, DropReason, Ecn, Segment, TimeWaitVerdict, reset_for};
-use longshore_wire::SeqNumber;
+use longshore_tcp::{Disposition, DropReason, Ecn, Instant, Segment, TimeWaitVerdict, reset_for};
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
-/// What a segment asks for beside what its connection sends.
-#[derive(Debug)]
-pub(crate) enum Response {
-    Nothing,
-    /// A reset in answer.
-    Reset,
-    /// The connection is over, and this is the SYN of the next: it goes to the
-    /// listener, and the new ISS after this number.
-    Reopen(SeqNumber),
+/// What segments do: borrows the connections with what finds them and what answers for those that
+/// there are not. The stack makes one for each segment that was not predicted, and for the timers
+/// of half-open connections.
+pub(crate) struct TcpInput<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) half_open: &'a mut HalfOpens,
+    pub(crate) demux: &'a mut Demux,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) link: &'a mut Link,
+    pub(crate) limits: &'a mut AnswerLimits,
+    pub(crate) settings: &'a Settings,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
 }
 
-impl Response {
-    /// Of one that does not end what it is a segment of.
-    pub(crate) fn of(disposition: &Disposition) -> Self {
-        if disposition.reset {
-            Self::Reset
-        } else {
-            Self::Nothing
+impl TcpInput<'_> {
+    /// The half-open connections, with what their handshakes need.
+    fn handshakes(&mut self) -> Handshakes<'_> {
+        Handshakes {
+            half_open: self.half_open,
+            demux: self.demux,
+            sockets: self.sockets,
+            sessions: self.sessions,
+            responder: Responder {
+                link: self.link,
+                limits: self.limits,
+                counters: self.counters,
+                now: self.now,
+            },
         }
     }
-}
 
-impl Stack {
+    /// What answers segments of no connection.
+    fn responder(&mut self) -> Responder<'_> {
+        Responder {
+            link: self.link,
+            limits: self.limits,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What lets connections in, and ends them.
+    fn admission(&mut self) -> Admission<'_> {
+        Admission {
+            sockets: self.sockets,
+            half_open: self.half_open,
+            demux: self.demux,
+            sessions: self.sessions,
+            link: self.link,
+            settings: self.settings,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
     /// A TCP segment whose checksum is right.
     pub(crate) fn tcp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16) {
         let (header, header_len) = match TcpHeader::parse(bytes) {
@@ -77,12 +123,8 @@ impl Stack {
         }
     }
 
-    pub(crate) fn segment_for(
-        &mut self,
-        key: u32,
-        segment: &Segment<'_>,
-        payload: &[u8],
-    ) -> Response {
+    /// A segment of a connection that is one of the sockets.
+    fn segment_for(&mut self, key: u32, segment: &Segment<'_>, payload: &[u8]) -> Response {
         let now = self.now;
         self.sessions.at_work = AtWork::Socket(key);
         let Some(socket) = self.sockets.get_mut(key) else {
@@ -128,7 +170,7 @@ impl Stack {
         }
         let response = self.finish_segment(key, &disposition, payload);
         if let Some(iss_after) = disposition.reopen {
-            self.endings().forget(key);
+            self.admission().endings().forget(key);
             return Response::Reopen(iss_after);
         }
         response
@@ -136,12 +178,7 @@ impl Stack {
 
     /// Keeps the payload of a segment that its connection has handled, and has what there is
     /// to send seen to.
-    pub(crate) fn finish_segment(
-        &mut self,
-        key: u32,
-        disposition: &Disposition,
-        payload: &[u8],
-    ) -> Response {
+    fn finish_segment(&mut self, key: u32, disposition: &Disposition, payload: &[u8]) -> Response {
         let owes_dsack = self
             .sockets
             .connection_mut(key)
@@ -155,13 +192,17 @@ impl Stack {
         self.sockets.touch(key);
         if owes_dsack {
             // What else there is to send is seen to at the end of the turn.
-            let _ = self.transmit(key);
+            let (sessions, link) = (&mut *self.sessions, &mut *self.link);
+            let counters = &mut *self.counters;
+            let _ = self
+                .sockets
+                .transmit(key, sessions, link, counters, self.now);
         }
         Response::of(disposition)
     }
 
     /// Does what a segment asks for beside what its connection sends.
-    pub(crate) fn respond(
+    fn respond(
         &mut self,
         what: Response,
         local: SocketAddr,
@@ -182,7 +223,8 @@ impl Stack {
         }
     }
 
-    pub(crate) fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
+    /// Puts payload where its host reads it, `at` so many bytes of the stream.
+    fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
         let Some(socket) = self.sockets.get_mut(key) else {
             return;
         };
@@ -217,11 +259,12 @@ impl Stack {
             Err(_) => {
                 let session = socket.session;
                 self.sessions.arena_is_full(session, &mut self.counters);
-                self.transfers().abort(key);
+                self.admission().transfers().abort(key);
             }
         }
     }
 
+    /// A segment of a connection in TIME-WAIT (RFC 9293 section 3.10.7.4).
     fn segment_in_time_wait(
         &mut self,
         flow: &Flow,

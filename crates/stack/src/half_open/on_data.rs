@@ -27,7 +27,7 @@ pub(super) enum OnData {
 
 /// The last segment of a handshake.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     header: TcpHeader,
     ecn: Ecn,
     /// When it came: times are measured from then.
@@ -48,7 +48,7 @@ impl OnData {
 
 impl Held {
     /// It, without payload.
-    pub(super) fn segment(&self) -> Segment<'_> {
+    pub(crate) fn segment(&self) -> Segment<'_> {
         Segment {
             ecn: self.ecn,
             ..Segment::new(&self.header, 0)
@@ -56,7 +56,7 @@ impl Held {
     }
 
     /// When it came.
-    pub(super) fn came(&self) -> Instant {
+    pub(crate) fn came(&self) -> Instant {
         self.came
     }
 }
@@ -77,7 +77,7 @@ impl HalfOpens {
     }
 
     /// Takes up again what was put aside, if anything was.
-    pub(super) fn take_held(&mut self, key: u32) -> Option<Box<Held>> {
+    pub(crate) fn take_held(&mut self, key: u32) -> Option<Box<Held>> {
         let half = self.slab.get_mut(key)?;
         half.on_data.until()?;
         let held = std::mem::replace(&mut half.on_data, OnData::Over);
@@ -92,7 +92,7 @@ impl HalfOpens {
 
 impl HalfOpens {
     /// Whether a segment for a half-open connection is put aside.
-    pub(super) fn is_held_for_data(
+    pub(crate) fn is_held_for_data(
         &mut self,
         key: u32,
         segment: &Segment<'_>,

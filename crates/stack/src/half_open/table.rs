@@ -28,7 +28,7 @@ pub(crate) struct HalfOpen {
 
 impl HalfOpen {
     /// Until when what completes it is put aside, if it is.
-    pub(super) fn is_held_until(&self) -> Option<Instant> {
+    pub(crate) fn is_held_until(&self) -> Option<Instant> {
         self.on_data.until()
     }
 
@@ -54,7 +54,7 @@ pub(crate) struct HalfOpens {
     given_up: VecDeque<u32>,
     pub(super) wheel: Wheel<u32>,
     /// Those whose deadlines are being looked at; kept for its memory.
-    pub(super) due: Vec<u32>,
+    due: Vec<u32>,
 }
 
 impl HalfOpens {
@@ -186,8 +186,21 @@ impl HalfOpens {
         }
     }
 
+    /// Takes the keys of those whose timers may have gone off; [`keep_due`](Self::keep_due) has
+    /// the memory back.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<u32> {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.advance(now, &mut due);
+        due
+    }
+
+    /// Keeps memory for keys, which is empty.
+    pub(crate) fn keep_due(&mut self, due: Vec<u32>) {
+        self.due = due;
+    }
+
     /// Whether the timer of a connection that the wheel has named has gone off.
-    pub(super) fn is_due(&mut self, key: u32, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, key: u32, now: Instant) -> bool {
         let half = self.slab.get_mut(key);
         half.is_some_and(|half| self.wheel.is_due(&mut half.alarm, key, now))
     }

@@ -1,0 +1,127 @@
+//! Segments that no connection takes: what a listener makes of them, and the connection that the
+//! last one of a handshake completes.
+
+use super::TcpInput;
+use crate::access::Transport;
+use crate::at_work::AtWork;
+use crate::counters::EngineDrop;
+use crate::responder::{Responder, Response};
+use crate::socket::Kind;
+use longshore_tcp::{Disposition, DropReason, ListenVerdict, Segment, reset_for};
+use longshore_wire::SeqNumber;
+use longshore_wire::tcp::TcpFlags;
+use std::net::SocketAddr;
+
+impl TcpInput<'_> {
+    /// A segment that no connection takes goes to the listener at its address; where there
+    /// is none, a reset answers it. `iss_after`: the SYN follows a connection of the same
+    /// addresses, whose sequence numbers ended there (RFC 6191).
+    pub(super) fn segment_for_listener(
+        &mut self,
+        (local, remote): (SocketAddr, SocketAddr),
+        segment: &Segment<'_>,
+        payload: &[u8],
+        iss_after: Option<SeqNumber>,
+    ) {
+        if segment.header.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
+            self.limits.syn_came();
+        }
+        let spread = self.demux.hash((local, remote));
+        let found = self.demux.tcp.find_listener(local, spread);
+        self.sessions.at_work = found.map_or(AtWork::Nobodys, AtWork::Socket);
+        let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?)))
+        else {
+            self.counters.drop_tcp(DropReason::NoConnection);
+            if let Some(reset) = reset_for(segment) {
+                self.responder().send_reset(local, remote, &reset);
+            }
+            return;
+        };
+        let Kind::Listener(l) = &mut socket.kind else {
+            return;
+        };
+        if !self
+            .settings
+            .access
+            .may_accept(Transport::Tcp, remote.ip(), local.port())
+        {
+            return self.counters.drop(EngineDrop::AccessDenied);
+        }
+        match l.listener.on_segment(segment, self.now) {
+            ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
+            ListenVerdict::Reset(reset) => {
+                self.counters.drop_tcp(DropReason::ListenNoSyn);
+                self.responder().send_reset(local, remote, &reset);
+            }
+            ListenVerdict::AnswerWithCookie => {
+                let options = socket.options;
+                let mut responder = Responder {
+                    link: self.link,
+                    limits: self.limits,
+                    counters: self.counters,
+                    now: self.now,
+                };
+                let sides = (local, remote);
+                responder.answer_with_cookie(self.demux, sides, &options, segment);
+            }
+            ListenVerdict::CheckCookie(_) | ListenVerdict::Accept
+                if self
+                    .sessions
+                    .account_of(socket.session)
+                    .is_some_and(|account| account.is_out_of_sockets()) =>
+            {
+                self.counters.drop(EngineDrop::UserSockets);
+            }
+            ListenVerdict::CheckCookie(reset) => {
+                let sides = (local, remote);
+                let mut handshakes = self.handshakes();
+                let advanced = handshakes.check_cookie(key, sides, segment, &reset);
+                let response = self.take_advanced(advanced, payload);
+                self.respond(response, local, remote, segment, payload);
+            }
+            ListenVerdict::Accept => {
+                // The keys of Fast Open's cookies are the host's.
+                let (sides, host) = ((local, remote), &*self.settings.host);
+                let mut handshakes = self.handshakes();
+                let made = handshakes.accept_syn(key, sides, segment, iss_after, host);
+                if let Some(made) = made {
+                    self.open_fast(made, key, segment, payload);
+                }
+            }
+        }
+    }
+
+    /// A connection has been made for a SYN whose cookie is right.
+    fn open_fast(&mut self, key: u32, listener: u32, segment: &Segment<'_>, payload: &[u8]) {
+        let now = self.now;
+        let Some(c) = self.sockets.connection_mut(key) else {
+            return;
+        };
+        c.fast_open_of = Some(listener);
+        let disposition = c.tcb.accept_fast_open(segment, now);
+        self.counters.tcp.fast_opens += 1;
+        self.admission().established(key);
+        if let Some(place) = disposition.place
+            && let Some(bytes) = payload.get(..place.len as usize)
+        {
+            self.place(key, place.stream_offset, bytes);
+        }
+    }
+
+    /// The segment that ends a handshake was handled: its connection is handed over, and
+    /// what else it asks for is done.
+    pub(super) fn handshake_done(
+        &mut self,
+        key: u32,
+        disposition: &Disposition,
+        payload: &[u8],
+    ) -> Response {
+        self.sessions.at_work = AtWork::Socket(key);
+        self.counters.prediction.missed_data += u64::from(!payload.is_empty());
+        if let Some(reason) = disposition.drop {
+            self.counters.drop_tcp(reason);
+        }
+        self.admission().established(key);
+        self.finish_segment(key, disposition, payload)
+    }
+}
