@@ -11,7 +11,7 @@ use crate::bytes::{part, put};
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Ports, Reuse};
 use crate::host::Host;
-use crate::input::IpPacket;
+use crate::input::Carried;
 use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
@@ -313,7 +313,8 @@ impl Stack {
     }
 
     /// A UDP datagram, or a train of them, whose checksum is right.
-    pub(crate) fn udp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16, broadcast: bool) {
+    pub(crate) fn udp_in(&mut self, carried: &Carried<'_>) {
+        let (ip, bytes, gso) = (&carried.packet, carried.bytes, carried.gso);
         let (header, payload) = match split_header(bytes, gso) {
             Ok(parts) => parts,
             Err(e) => return self.counters.drop_wire(e),
@@ -336,7 +337,7 @@ impl Stack {
         let key = self.sockets.datagram_at(&self.demux, local, remote);
         let Some((key, socket)) = key.and_then(|key| Some((key, self.sockets.get(key)?))) else {
             self.counters.drop(EngineDrop::NoUdpSocket);
-            return ip.refuse_port(&mut self.responder(), bytes, broadcast);
+            return carried.refuse_port(&mut self.responder());
         };
         let access = &self.settings.access;
         if !socket.is_asked_for(remote)

@@ -1,50 +1,19 @@
-//! ICMP for IPv4: echo, errors about what we sent, and errors that we send.
+//! ICMP errors about what we sent.
 //!
-//! Owns how an error finds its connection, half-open connection or datagram socket, and what
-//! makes one believed; `errors` tells their programs. `input` brings messages, `input6` what
-//! errors of ICMPv6 say.
+//! Owns [`IcmpErrors`]: how an error finds its connection, half-open connection or datagram
+//! socket, and what makes one believed; `errors` tells their programs. `input` and `input6` bring
+//! what errors of their versions say.
 
-use crate::Stack;
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::errors::{Reported, Telling};
 use crate::half_open::Handshakes;
 use crate::link::net_time;
 use crate::socket::Socket;
-use longshore_net::icmp::{ErrorKind, IcmpError, parse_error};
+use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_tcp::IcmpError as TcpIcmp;
-use longshore_wire::icmpv4::{self, Icmpv4};
-use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv4::protocol;
 use std::net::{IpAddr, SocketAddr};
-
-impl Stack {
-    /// An ICMP message.
-    pub(crate) fn icmp_in(&mut self, ip: &Ipv4Header, message: &[u8], broadcast: bool) {
-        let icmp = match Icmpv4::parse(message) {
-            Ok(icmp) => icmp,
-            Err(e) => return self.counters.drop_wire(e),
-        };
-        let data = message.get(icmpv4::HEADER_LEN..).unwrap_or_default();
-        match icmp {
-            Icmpv4::EchoRequest {
-                identifier,
-                sequence,
-            } if !broadcast => {
-                let reply = Icmpv4::EchoReply {
-                    identifier,
-                    sequence,
-                };
-                self.responder().echo(ip, &reply, data);
-            }
-            _ if icmp.is_error() => {
-                let error = parse_error(&icmp, data);
-                self.icmp_errors()
-                    .icmp_error(error.as_ref(), ip.source.into(), data);
-            }
-            _ => {}
-        }
-    }
-}
 
 /// Finds whom an ICMP error is about, and tells them: borrows the half-open connections with all
 /// that their handshakes need, which is what others need, too.

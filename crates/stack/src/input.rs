@@ -1,215 +1,343 @@
-//! Packets in: from a frame to the protocol that it is for.
+//! Packets in: from a frame to what it brings for the transports.
+//!
+//! Owns [`PacketInput`], which deals with frames, IP, fragments, and what the link itself is asked;
+//! what is IPv6's is in `input6`. What a frame has brought for those above is returned
+//! ([`Arrived`]), and the stack calls them: `tcp_input`, `datagram` and `icmp`.
 
-use crate::Stack;
-use crate::at_work::AtWork;
-use crate::counters::EngineDrop;
+use crate::answer_limit::AnswerLimits;
+use crate::counters::{Counters, EngineDrop};
+use crate::fragments::Fragments;
 use crate::link::{Link, OwnPacket, net_time};
-use crate::responder::Responder;
+use crate::responder::{Packet6, Responder};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
+use longshore_net::icmp::{IcmpError, parse_error};
+use longshore_tcp::Instant;
+use longshore_wire::WireError;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::verify_transport;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::icmpv4::{Icmpv4, unreachable};
+use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
+use longshore_wire::icmpv6::Icmpv6;
 use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::udp::UdpHeader;
 use std::net::IpAddr;
 
-/// What the transports ask of the packet that they came in.
-pub(crate) trait IpPacket {
+/// A packet that something for a transport came in.
+pub(crate) enum Packet<'p> {
+    V4(Ipv4Header),
+    V6(Packet6<'p>),
+}
+
+impl Packet<'_> {
     /// From whom.
-    fn source(&self) -> IpAddr;
-    /// To which of our addresses.
-    fn destination(&self) -> IpAddr;
-    /// Whether that is none of them, but a group's or everybody's.
-    fn is_for_all(&self, link: &Link) -> bool;
-    /// The two ECN bits (RFC 3168 section 5).
-    fn ecn(&self) -> u8;
-    /// The TTL, or hop limit.
-    fn hops(&self) -> u8;
-    /// The type of service, or traffic class.
-    fn class(&self) -> u8;
-    /// Says to the sender of `datagram`, all of what the packet carries, that nobody
-    /// is at its port.
-    fn refuse_port(&self, responder: &mut Responder<'_>, datagram: &[u8], broadcast: bool);
-}
-
-impl IpPacket for Ipv4Header {
-    #[inline]
-    fn source(&self) -> IpAddr {
-        IpAddr::V4(self.source)
-    }
-
-    #[inline]
-    fn destination(&self) -> IpAddr {
-        IpAddr::V4(self.destination)
-    }
-
-    #[inline]
-    fn is_for_all(&self, link: &Link) -> bool {
-        !link.is_ours(self.destination)
-    }
-
-    #[inline]
-    fn ecn(&self) -> u8 {
-        self.tos & 3
-    }
-
-    fn hops(&self) -> u8 {
-        self.ttl
-    }
-
-    fn class(&self) -> u8 {
-        self.tos
-    }
-
-    fn refuse_port(&self, responder: &mut Responder<'_>, datagram: &[u8], broadcast: bool) {
-        let message = Icmpv4::Unreachable {
-            code: unreachable::PORT,
-            next_hop_mtu: 0,
-        };
-        responder.send_error(self, datagram, &message, broadcast);
-    }
-}
-
-impl Stack {
-    /// A frame from the port.
-    #[inline]
-    pub fn frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
-        if !self.frame_by_prediction(frame, meta) {
-            self.unpredicted_frame_in(frame, meta);
+    pub(crate) fn source(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => ip.source.into(),
+            Self::V6(packet) => packet.header.source.into(),
         }
-        self.sessions.at_work = AtWork::Nobodys;
     }
 
-    /// A frame of which nothing is known beforehand.
-    #[inline(never)]
-    fn unpredicted_frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
+    /// To which of our addresses.
+    pub(crate) fn destination(&self) -> IpAddr {
+        match self {
+            Self::V4(ip) => ip.destination.into(),
+            Self::V6(packet) => packet.header.destination.into(),
+        }
+    }
+
+    /// Whether that is none of them, but a group's or everybody's.
+    pub(crate) fn is_for_all(&self, link: &Link) -> bool {
+        match self {
+            Self::V4(ip) => !link.is_ours(ip.destination),
+            Self::V6(packet) => packet.header.destination.is_multicast(),
+        }
+    }
+
+    /// The two ECN bits (RFC 3168 section 5).
+    pub(crate) fn ecn(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.tos & 3,
+            Self::V6(packet) => packet.header.ecn(),
+        }
+    }
+
+    /// The TTL, or hop limit.
+    pub(crate) fn hops(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.ttl,
+            Self::V6(packet) => packet.header.hop_limit,
+        }
+    }
+
+    /// The type of service, or traffic class.
+    pub(crate) fn class(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.tos,
+            Self::V6(packet) => packet.header.traffic_class,
+        }
+    }
+}
+
+/// What a packet carries for a transport; its checksum is right.
+pub(crate) struct Carried<'p> {
+    pub(crate) packet: Packet<'p>,
+    /// From the transport's header to the end.
+    pub(crate) bytes: &'p [u8],
+    /// The size of the segments or datagrams that it was merged of, or 0.
+    pub(crate) gso: u16,
+    /// Its frame, or it itself, was not for us alone.
+    pub(crate) broadcast: bool,
+}
+
+impl Carried<'_> {
+    /// Says to its sender that nobody is at its port.
+    pub(crate) fn refuse_port(&self, responder: &mut Responder<'_>) {
+        match &self.packet {
+            Packet::V4(ip) => {
+                let message = Icmpv4::Unreachable {
+                    code: unreachable::PORT,
+                    next_hop_mtu: 0,
+                };
+                responder.send_error(ip, self.bytes, &message, self.broadcast);
+            }
+            Packet::V6(packet) => {
+                let message = Icmpv6::Unreachable {
+                    code: longshore_net::icmp6::unreachable::PORT,
+                };
+                responder.send_error6(packet, &message, false);
+            }
+        }
+    }
+}
+
+/// A packet whose fragments are all there.
+pub(crate) enum Whole {
+    V4 {
+        header: Ipv4Header,
+        payload: Vec<u8>,
+        broadcast: bool,
+    },
+    V6 {
+        header: Ipv6Header,
+        /// From the IP header to the end.
+        bytes: Vec<u8>,
+        link_group: bool,
+    },
+}
+
+/// What has come for those above IP.
+pub(crate) enum Arrived<'p> {
+    /// Nothing: it was dealt with, or dropped and counted.
+    Nothing,
+    /// A neighbor was found, or was found to be gone.
+    Neighbor,
+    /// The last fragment of a packet, which is to be looked at as a whole.
+    Whole(Whole),
+    /// A TCP segment to one of our addresses.
+    Segment(Carried<'p>),
+    /// A UDP datagram, or a train of them.
+    Datagram(Carried<'p>),
+    /// An ICMP error from `offender`, if it can be read, with what stands behind its header.
+    Error {
+        error: Option<IcmpError>,
+        offender: IpAddr,
+        data: &'p [u8],
+    },
+}
+
+/// Takes packets: borrows the link, the packets that wait for fragments, and what limits and counts
+/// the answers that packets get. The stack makes one for each frame that was not predicted.
+pub(crate) struct PacketInput<'a> {
+    pub(crate) link: &'a mut Link,
+    pub(crate) fragments: &'a mut Fragments,
+    pub(crate) limits: &'a mut AnswerLimits,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
+}
+
+impl PacketInput<'_> {
+    /// A frame from the port of which nothing is known beforehand.
+    pub(crate) fn frame<'p>(&mut self, frame: &'p [u8], meta: &RxMeta) -> Arrived<'p> {
         let gso = meta.gso.map_or(0, |g| g.size);
         if self.link.capabilities.link_header_len() == 0 {
             return if is_ipv6(frame) {
-                self.packet6_in(frame, meta.checksum, gso, false)
+                self.packet6(frame, meta.checksum, gso, false)
             } else {
-                self.packet_in(frame, meta.checksum, gso, false)
+                self.packet4(frame, meta.checksum, gso, false)
             };
         }
         let header = match EthernetHeader::parse(frame) {
             Ok(header) => header,
-            Err(e) => return self.counters.drop_wire(e),
+            Err(e) => return self.drop_wire(e),
         };
         let broadcast = !header.destination.is_unicast();
         if !broadcast && header.destination != self.link.mac {
-            return self.counters.drop(EngineDrop::NotOurMac);
+            return self.drop(EngineDrop::NotOurMac);
         }
         let payload = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
         match header.ether_type {
-            EtherType::Ipv4 => self.packet_in(payload, meta.checksum, gso, broadcast),
+            EtherType::Ipv4 => self.packet4(payload, meta.checksum, gso, broadcast),
             EtherType::Arp => match ArpPacket::parse(payload) {
-                Ok(packet) => {
-                    if self.link.take_arp(&packet, self.now, &mut self.counters) {
-                        self.sockets.retry_unresolved();
-                    }
+                Ok(packet) if self.link.take_arp(&packet, self.now, self.counters) => {
+                    Arrived::Neighbor
                 }
-                Err(e) => self.counters.drop_wire(e),
+                Ok(_) => Arrived::Nothing,
+                Err(e) => self.drop_wire(e),
             },
             EtherType::Ipv6 if self.link.v6.is_some() => {
-                self.packet6_in(payload, meta.checksum, gso, broadcast);
+                self.packet6(payload, meta.checksum, gso, broadcast)
             }
-            _ => self.counters.drop(EngineDrop::UnknownEtherType),
+            _ => self.drop(EngineDrop::UnknownEtherType),
         }
     }
 
+    /// Counts what is dropped.
+    pub(super) fn drop<'p>(&mut self, reason: EngineDrop) -> Arrived<'p> {
+        self.counters.drop(reason);
+        Arrived::Nothing
+    }
+
+    /// As `drop`, for what is no packet.
+    pub(super) fn drop_wire<'p>(&mut self, error: WireError) -> Arrived<'p> {
+        self.counters.drop_wire(error);
+        Arrived::Nothing
+    }
+
+    /// As `drop`, for what IP has no use for.
+    pub(super) fn drop_net<'p>(&mut self, reason: DropReason) -> Arrived<'p> {
+        self.counters.drop_net(reason);
+        Arrived::Nothing
+    }
+
     /// An IPv4 packet from the port. `gso` is the size of the segments it was merged of, or 0.
-    fn packet_in(&mut self, packet: &[u8], checksum: RxChecksum, gso: u16, broadcast: bool) {
-        let link = &self.link;
+    fn packet4<'p>(
+        &mut self,
+        packet: &'p [u8],
+        checksum: RxChecksum,
+        gso: u16,
+        broadcast: bool,
+    ) -> Arrived<'p> {
+        let link = &*self.link;
         let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
         let (header, range, broadcast) = match found {
             Ok((header, range)) => (header, range, broadcast),
             Err(DropReason::NotForUs) if self.link.takes_group(packet) => {
                 match longshore_net::input::classify_from_wire(packet, |ip| link.takes4(ip)) {
                     Ok((header, range)) => (header, range, true),
-                    Err(reason) => return self.counters.drop_net(reason),
+                    Err(reason) => return self.drop_net(reason),
                 }
             }
             Err(DropReason::NotForUs) if self.link.asks_dhcp() => {
-                return self.dhcp_packet_in(packet, checksum);
+                return self.dhcp_packet(packet, checksum);
             }
-            Err(reason) => return self.counters.drop_net(reason),
+            Err(reason) => return self.drop_net(reason),
         };
         let payload = packet.get(range).unwrap_or_default();
-        if header.is_fragment() {
-            self.expire_fragments();
-            match self.fragments.v4.add(&header, payload, net_time(self.now)) {
-                Ok(Some(whole)) => {
-                    self.transport_in(
-                        &whole.header,
-                        &whole.payload,
-                        RxChecksum::Unknown,
-                        0,
-                        broadcast,
-                    );
-                }
-                Ok(None) => {}
-                Err(reason) => self.counters.drop_net(reason),
-            }
-            return;
+        if !header.is_fragment() {
+            return self.transport4(header, payload, checksum, gso, broadcast);
         }
-        self.transport_in(&header, payload, checksum, gso, broadcast);
+        self.expire_fragments();
+        match self.fragments.v4.add(&header, payload, net_time(self.now)) {
+            Ok(Some(whole)) => Arrived::Whole(Whole::V4 {
+                header: whole.header,
+                payload: whole.payload,
+                broadcast,
+            }),
+            Ok(None) => Arrived::Nothing,
+            Err(reason) => self.drop_net(reason),
+        }
     }
 
     /// An IPv4 packet that is not for our address, while a DHCP server may send us
     /// something to all or to the address that we are about to have.
     #[cold]
-    fn dhcp_packet_in(&mut self, packet: &[u8], checksum: RxChecksum) {
+    fn dhcp_packet<'p>(&mut self, packet: &'p [u8], checksum: RxChecksum) -> Arrived<'p> {
         let Ok((ip, range)) = Ipv4Header::parse(packet) else {
-            return self.counters.drop_net(DropReason::NotForUs);
+            return self.drop_net(DropReason::NotForUs);
         };
         let datagram = packet.get(range).unwrap_or_default();
         let to_client = UdpHeader::parse(datagram)
             .is_ok_and(|udp| udp.dst_port == longshore_wire::dhcp::CLIENT_PORT);
         if ip.protocol != protocol::UDP || ip.is_fragment() || !to_client {
-            return self.counters.drop_net(DropReason::NotForUs);
+            return self.drop_net(DropReason::NotForUs);
         }
-        self.transport_in(&ip, datagram, checksum, 0, true);
+        self.transport4(ip, datagram, checksum, 0, true)
+    }
+
+    /// A packet that was put together of fragments.
+    pub(crate) fn whole<'p>(&mut self, whole: &'p Whole) -> Arrived<'p> {
+        match whole {
+            Whole::V4 {
+                header,
+                payload,
+                broadcast,
+            } => self.transport4(*header, payload, RxChecksum::Unknown, 0, *broadcast),
+            Whole::V6 {
+                header,
+                bytes,
+                link_group,
+            } => {
+                let packet = Packet6 {
+                    header: *header,
+                    whole: bytes,
+                    link_group: *link_group,
+                };
+                // No fragment header is behind the last one that was taken off.
+                self.upper6(packet, RxChecksum::Unknown, 0)
+            }
+        }
     }
 
     /// Forgets packets that did not come together in time, and tells those who sent
     /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
-    pub fn expire_fragments(&mut self) {
+    pub(crate) fn expire_fragments(&mut self) {
         let responder = &mut Responder {
-            link: &mut self.link,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
+            link: self.link,
+            limits: self.limits,
+            counters: self.counters,
             now: self.now,
         };
         self.fragments.expire(responder);
     }
 
+    /// What answers packets that belong to no socket.
+    pub(super) fn responder(&mut self) -> Responder<'_> {
+        Responder {
+            link: self.link,
+            limits: self.limits,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
     /// A packet that we sent to ourselves.
-    pub(crate) fn own_packet_in(&mut self, own: &OwnPacket) {
+    pub(crate) fn own_packet<'p>(&mut self, own: &'p OwnPacket) -> Arrived<'p> {
         let (packet, gso) = (own.packet.as_slice(), own.gso);
         if is_ipv6(packet) {
-            return self.own_packet6_in(packet, gso);
+            return self.own_packet6(packet, gso);
         }
-        let link = &self.link;
+        let link = &*self.link;
         match longshore_net::input::classify(packet, |ip| link.is_ours(ip) || link.takes4(ip)) {
             Ok((header, range)) => {
                 let payload = packet.get(range).unwrap_or_default();
                 let to_all = !link.is_ours(header.destination);
-                self.transport_in(&header, payload, RxChecksum::Valid, gso, to_all);
+                self.transport4(header, payload, RxChecksum::Valid, gso, to_all)
             }
-            Err(reason) => self.counters.drop_net(reason),
+            Err(reason) => self.drop_net(reason),
         }
     }
 
-    fn transport_in(
+    /// What an IPv4 packet carries.
+    fn transport4<'p>(
         &mut self,
-        ip: &Ipv4Header,
-        payload: &[u8],
+        ip: Ipv4Header,
+        payload: &'p [u8],
         checksum: RxChecksum,
         gso: u16,
         broadcast: bool,
-    ) {
+    ) -> Arrived<'p> {
         match ip.protocol {
             protocol::TCP | protocol::UDP => {
                 let believed = checksum != RxChecksum::Unknown;
@@ -223,22 +351,29 @@ impl Stack {
                         payload,
                     )
                 {
-                    return self.counters.drop(EngineDrop::BadTransportChecksum);
+                    return self.drop(EngineDrop::BadTransportChecksum);
                 }
-                if ip.protocol == protocol::UDP {
-                    self.udp_in(ip, payload, gso, broadcast);
-                } else if ip.is_for_all(&self.link) {
+                let is_datagram = ip.protocol == protocol::UDP;
+                let carried = Carried {
+                    packet: Packet::V4(ip),
+                    bytes: payload,
+                    gso,
+                    broadcast,
+                };
+                if is_datagram {
+                    Arrived::Datagram(carried)
+                } else if carried.packet.is_for_all(self.link) {
                     // A connection is between two (RFC 1122 section 4.2.3.10).
-                    self.counters.drop_net(DropReason::NotForUs);
+                    self.drop_net(DropReason::NotForUs)
                 } else {
-                    self.tcp_input().tcp_in(ip, payload, gso);
+                    Arrived::Segment(carried)
                 }
             }
             protocol::IGMP => {
-                let taken = self.link.take_igmp(ip, payload, self.now);
-                taken.unwrap_or_else(|e| self.counters.drop_wire(e));
+                let taken = self.link.take_igmp(&ip, payload, self.now);
+                taken.map_or_else(|e| self.drop_wire(e), |()| Arrived::Nothing)
             }
-            protocol::ICMP => self.icmp_in(ip, payload, broadcast),
+            protocol::ICMP => self.icmp4(&ip, payload, broadcast),
             _ => {
                 self.counters.drop(EngineDrop::UnknownProtocol);
                 let message = Icmpv4::Unreachable {
@@ -246,8 +381,37 @@ impl Stack {
                     next_hop_mtu: 0,
                 };
                 self.responder()
-                    .send_error(ip, payload, &message, broadcast);
+                    .send_error(&ip, payload, &message, broadcast);
+                Arrived::Nothing
             }
+        }
+    }
+
+    /// An ICMP message of IPv4.
+    fn icmp4<'p>(&mut self, ip: &Ipv4Header, message: &'p [u8], broadcast: bool) -> Arrived<'p> {
+        let icmp = match Icmpv4::parse(message) {
+            Ok(icmp) => icmp,
+            Err(e) => return self.drop_wire(e),
+        };
+        let data = message.get(icmpv4::HEADER_LEN..).unwrap_or_default();
+        match icmp {
+            Icmpv4::EchoRequest {
+                identifier,
+                sequence,
+            } if !broadcast => {
+                let reply = Icmpv4::EchoReply {
+                    identifier,
+                    sequence,
+                };
+                self.responder().echo(ip, &reply, data);
+                Arrived::Nothing
+            }
+            _ if icmp.is_error() => Arrived::Error {
+                error: parse_error(&icmp, data),
+                offender: ip.source.into(),
+                data,
+            },
+            _ => Arrived::Nothing,
         }
     }
 }

@@ -1,65 +1,32 @@
 //! IPv6 packets in: extension headers, fragments, ICMPv6 and neighbour discovery. What is sent
 //! about them is `responder`'s.
 
-use crate::Stack;
 use crate::bytes::put;
 use crate::counters::EngineDrop;
-use crate::input::IpPacket;
-use crate::link::{Link, net_time};
-use crate::responder::{Packet6, Responder};
+use crate::input::{Arrived, Carried, Packet, PacketInput, Whole};
+use crate::link::net_time;
+use crate::responder::Packet6;
 use longshore_frames::RxChecksum;
 use longshore_net::DropReason;
-use longshore_net::icmp6::{parse_error, unreachable};
+use longshore_net::icmp6::parse_error;
 use longshore_wire::checksum::verify_transport;
 use longshore_wire::icmpv6::Icmpv6;
 use longshore_wire::ipv4::protocol;
-use longshore_wire::ipv6::{FRAGMENT_LEN, FragmentHeader, HEADER_LEN, Upper, next_header, walk};
-use std::net::IpAddr;
+use longshore_wire::ipv6::{
+    FRAGMENT_LEN, FragmentHeader, HEADER_LEN, Ipv6Header, Upper, next_header, walk,
+};
 
-impl IpPacket for Packet6<'_> {
-    fn source(&self) -> IpAddr {
-        self.header.source.into()
-    }
-
-    fn destination(&self) -> IpAddr {
-        self.header.destination.into()
-    }
-
-    fn is_for_all(&self, _link: &Link) -> bool {
-        self.header.destination.is_multicast()
-    }
-
-    fn ecn(&self) -> u8 {
-        self.header.ecn()
-    }
-
-    fn hops(&self) -> u8 {
-        self.header.hop_limit
-    }
-
-    fn class(&self) -> u8 {
-        self.header.traffic_class
-    }
-
-    fn refuse_port(&self, responder: &mut Responder<'_>, _datagram: &[u8], _broadcast: bool) {
-        let message = Icmpv6::Unreachable {
-            code: unreachable::PORT,
-        };
-        responder.send_error6(self, &message, false);
-    }
-}
-
-impl Stack {
+impl PacketInput<'_> {
     /// An IPv6 packet from the port. `gso` is the size of the segments it was merged
     /// of, or 0.
-    pub(crate) fn packet6_in(
+    pub(super) fn packet6<'p>(
         &mut self,
-        packet: &[u8],
+        packet: &'p [u8],
         checksum: RxChecksum,
         gso: u16,
         link_group: bool,
-    ) {
-        let link = &self.link;
+    ) -> Arrived<'p> {
+        let link = &*self.link;
         let found = longshore_net::input6::classify_from_wire(packet, |ip| link.takes6(ip));
         match found {
             Ok((header, range)) => {
@@ -69,15 +36,15 @@ impl Stack {
                     whole,
                     link_group,
                 };
-                self.upper6_in(&packet, checksum, gso);
+                self.upper6(packet, checksum, gso)
             }
-            Err(reason) => self.counters.drop_net(reason),
+            Err(reason) => self.drop_net(reason),
         }
     }
 
     /// An IPv6 packet that we sent to ourselves.
-    pub(crate) fn own_packet6_in(&mut self, packet: &[u8], gso: u16) {
-        let link = &self.link;
+    pub(super) fn own_packet6<'p>(&mut self, packet: &'p [u8], gso: u16) -> Arrived<'p> {
+        let link = &*self.link;
         match longshore_net::input6::classify(packet, |ip| link.takes6(ip)) {
             Ok((header, range)) => {
                 let packet = Packet6 {
@@ -85,25 +52,35 @@ impl Stack {
                     whole: packet.get(..range.end).unwrap_or_default(),
                     link_group: false,
                 };
-                self.upper6_in(&packet, RxChecksum::Valid, gso);
+                self.upper6(packet, RxChecksum::Valid, gso)
             }
-            Err(reason) => self.counters.drop_net(reason),
+            Err(reason) => self.drop_net(reason),
         }
     }
 
-    fn upper6_in(&mut self, packet: &Packet6<'_>, checksum: RxChecksum, gso: u16) {
+    /// What an IPv6 packet carries behind its extension headers.
+    pub(super) fn upper6<'p>(
+        &mut self,
+        packet: Packet6<'p>,
+        checksum: RxChecksum,
+        gso: u16,
+    ) -> Arrived<'p> {
         let payload = packet.whole.get(HEADER_LEN..).unwrap_or_default();
         let upper = match walk(packet.header.next_header, payload) {
             Ok(upper) => upper,
-            Err(refusal) => return self.responder().refuse_extensions(packet, refusal),
+            Err(refusal) => {
+                self.responder().refuse_extensions(&packet, refusal);
+                return Arrived::Nothing;
+            }
         };
         let bytes = payload.get(upper.at..).unwrap_or_default();
         if let Some(fragment) = upper.fragment {
-            return self.fragment6_in(packet, &upper, &fragment, bytes);
+            return self.fragment6(&packet, &upper, &fragment, bytes);
         }
         match upper.next_header {
             protocol::TCP | protocol::UDP => {
-                let (source, destination) = (packet.source(), packet.destination());
+                let ip = &packet.header;
+                let (source, destination) = (ip.source.into(), ip.destination.into());
                 // In IPv6 a datagram must have a checksum (RFC 8200 section 8.1).
                 let missing =
                     upper.next_header == protocol::UDP && bytes.get(6..8) == Some(&[0, 0]);
@@ -111,63 +88,70 @@ impl Stack {
                 let right =
                     believed || verify_transport(source, destination, upper.next_header, bytes);
                 if missing || !right {
-                    return self.counters.drop(EngineDrop::BadTransportChecksum);
+                    return self.drop(EngineDrop::BadTransportChecksum);
                 }
+                let to_group = ip.destination.is_multicast();
+                let carried = Carried {
+                    broadcast: packet.link_group,
+                    packet: Packet::V6(packet),
+                    bytes,
+                    gso,
+                };
                 if upper.next_header == protocol::UDP {
-                    self.udp_in(packet, bytes, gso, packet.link_group);
-                } else if packet.header.destination.is_multicast() {
+                    Arrived::Datagram(carried)
+                } else if to_group {
                     // A connection is between two.
-                    self.counters.drop_net(DropReason::NotForUs);
+                    self.drop_net(DropReason::NotForUs)
                 } else {
-                    self.tcp_input().tcp_in(packet, bytes, gso);
+                    Arrived::Segment(carried)
                 }
             }
-            next_header::ICMPV6 => self.icmp6_in(packet, bytes),
-            next_header::NONE => {}
-            _ => self.responder().refuse_upper(packet, upper.at),
+            next_header::ICMPV6 => self.icmp6(&packet.header, bytes),
+            next_header::NONE => Arrived::Nothing,
+            _ => {
+                self.responder().refuse_upper(&packet, upper.at);
+                Arrived::Nothing
+            }
         }
     }
 
-    fn fragment6_in(
+    /// A fragment, of which the headers up to that of fragments were looked at.
+    fn fragment6<'p>(
         &mut self,
         packet: &Packet6<'_>,
         upper: &Upper,
         fragment: &FragmentHeader,
         bytes: &[u8],
-    ) {
+    ) -> Arrived<'p> {
         self.expire_fragments();
         let now = net_time(self.now);
         let before = upper.at - FRAGMENT_LEN;
-        match self
-            .fragments
-            .v6
-            .add_v6(&packet.header, fragment, before, bytes, now)
-        {
+        let waiting = &mut self.fragments.v6;
+        match waiting.add_v6(&packet.header, fragment, before, bytes, now) {
             Ok(Some(whole)) => {
                 let mut bytes = vec![0; HEADER_LEN + whole.payload.len()];
                 whole.header.emit(&mut bytes);
                 put(&mut bytes, HEADER_LEN, &whole.payload);
-                let packet = Packet6 {
+                Arrived::Whole(Whole::V6 {
                     header: whole.header,
-                    whole: &bytes,
+                    bytes,
                     link_group: packet.link_group,
-                };
-                // No fragment header is behind the last one that was taken off.
-                self.upper6_in(&packet, RxChecksum::Unknown, 0);
+                })
             }
-            Ok(None) => {}
+            Ok(None) => Arrived::Nothing,
             Err(reason) => {
                 self.counters.drop_net(reason);
                 self.responder().refuse_fragment(packet, upper, reason);
+                Arrived::Nothing
             }
         }
     }
 
-    fn icmp6_in(&mut self, packet: &Packet6<'_>, message: &[u8]) {
-        let ip = &packet.header;
+    /// An ICMPv6 message.
+    fn icmp6<'p>(&mut self, ip: &Ipv6Header, message: &'p [u8]) -> Arrived<'p> {
         let icmp = match Icmpv6::parse(ip, message) {
             Ok(icmp) => icmp,
-            Err(e) => return self.counters.drop_wire(e),
+            Err(e) => return self.drop_wire(e),
         };
         let data = message.get(icmp.header_len()..).unwrap_or_default();
         match icmp {
@@ -185,25 +169,27 @@ impl Stack {
             | Icmpv6::RouterAdvert { .. }
             | Icmpv6::NeighborSolicit { .. }
             | Icmpv6::NeighborAdvert { .. } => {
-                let now = self.now;
-                if self.link.take_ndp(ip, &icmp, data, now, &mut self.counters) {
-                    self.sockets.retry_unresolved();
+                if self.link.take_ndp(ip, &icmp, data, self.now, self.counters) {
+                    return Arrived::Neighbor;
                 }
             }
             Icmpv6::MulticastQuery {
                 group,
                 max_response,
             } => {
-                let (now, counters) = (self.now, &mut self.counters);
+                let (now, query) = (self.now, (group, max_response));
                 self.link
-                    .answer_multicast_query(ip, (group, max_response), now, counters);
+                    .answer_multicast_query(ip, query, now, self.counters);
             }
             _ if icmp.is_error() => {
-                let error = parse_error(&icmp, data);
-                self.icmp_errors()
-                    .icmp_error(error.as_ref(), ip.source.into(), data);
+                return Arrived::Error {
+                    error: parse_error(&icmp, data),
+                    offender: ip.source.into(),
+                    data,
+                };
             }
             _ => {}
         }
+        Arrived::Nothing
     }
 }

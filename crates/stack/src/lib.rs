@@ -165,8 +165,9 @@ use demux::Demux;
 use fragments::Fragments;
 use half_open::HalfOpens;
 use in_place::BulkRun;
+use input::Arrived;
 use link::Link;
-use longshore_frames::Port;
+use longshore_frames::{Port, RxMeta};
 use longshore_hostif::Loopback;
 use longshore_hostif::adapter::UnderWay;
 use longshore_tcp::Instant;
@@ -280,6 +281,49 @@ impl Stack {
             || self.has_late_binds()
     }
 
+    /// A frame from the port.
+    #[inline]
+    pub fn frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
+        if !self.frame_by_prediction(frame, meta) {
+            self.unpredicted_frame_in(frame, meta);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+
+    /// A frame of which nothing is known beforehand.
+    #[inline(never)]
+    fn unpredicted_frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
+        let arrived = self.packet_input().frame(frame, meta);
+        self.take_arrived(arrived);
+    }
+
+    /// What a packet has brought goes to those that it is for.
+    fn take_arrived(&mut self, arrived: Arrived<'_>) {
+        match arrived {
+            Arrived::Nothing => {}
+            Arrived::Neighbor => self.sockets.retry_unresolved(),
+            Arrived::Whole(whole) => {
+                let arrived = self.packet_input().whole(&whole);
+                self.take_arrived(arrived);
+            }
+            Arrived::Segment(carried) => self.tcp_input().tcp_in(&carried),
+            Arrived::Datagram(carried) => self.udp_in(&carried),
+            Arrived::Error {
+                error,
+                offender,
+                data,
+            } => self
+                .icmp_errors()
+                .icmp_error(error.as_ref(), offender, data),
+        }
+    }
+
+    /// Forgets packets that did not come together in time, and tells those who sent
+    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
+    pub fn expire_fragments(&mut self) {
+        self.packet_input().expire_fragments();
+    }
+
     /// Takes the packets that were sent to addresses of its own; says how many.
     #[inline]
     pub fn take_own_packets(&mut self) -> usize {
@@ -294,7 +338,8 @@ impl Stack {
         let mut count = 0;
         while let Some(own) = self.link.own.pop_front() {
             count += 1;
-            self.own_packet_in(&own);
+            let arrived = self.packet_input().own_packet(&own);
+            self.take_arrived(arrived);
         }
         self.sessions.at_work = AtWork::Nobodys;
         count

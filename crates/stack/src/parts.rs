@@ -6,6 +6,7 @@ use crate::admission::Admission;
 use crate::endings::Endings;
 use crate::half_open::Handshakes;
 use crate::icmp::IcmpErrors;
+use crate::input::PacketInput;
 use crate::responder::Responder;
 use crate::tcp_input::TcpInput;
 use crate::transfers::Transfers;
@@ -26,6 +27,17 @@ impl Stack {
     pub(crate) fn responder(&mut self) -> Responder<'_> {
         Responder {
             link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What takes packets.
+    pub(crate) fn packet_input(&mut self) -> PacketInput<'_> {
+        PacketInput {
+            link: &mut self.link,
+            fragments: &mut self.fragments,
             limits: &mut self.limits,
             counters: &mut self.counters,
             now: self.now,

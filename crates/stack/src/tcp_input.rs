@@ -12,7 +12,7 @@ use crate::at_work::AtWork;
 use crate::counters::Counters;
 use crate::demux::{Demux, Flow, Found};
 use crate::half_open::{HalfOpens, Handshakes};
-use crate::input::IpPacket;
+use crate::input::Carried;
 use crate::link::Link;
 use crate::responder::{Responder, Response};
 use crate::sessions::Sessions;
@@ -81,7 +81,8 @@ impl TcpInput<'_> {
     }
 
     /// A TCP segment whose checksum is right.
-    pub(crate) fn tcp_in<P: IpPacket>(&mut self, ip: &P, bytes: &[u8], gso: u16) {
+    pub(crate) fn tcp_in(&mut self, carried: &Carried<'_>) {
+        let (ip, bytes, gso) = (&carried.packet, carried.bytes, carried.gso);
         let (header, header_len) = match TcpHeader::parse(bytes) {
             Ok(parsed) => parsed,
             Err(e) => return self.counters.drop_wire(e),
