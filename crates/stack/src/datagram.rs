@@ -1,114 +1,29 @@
-//! UDP: datagrams in, as records of a socket's receive stream; out by [`outgoing`].
+//! UDP sockets: what they are bound to, and how they are found. What comes for them is `udp_input`'s,
+//! and [`outgoing`] has how each datagram leaves.
+//!
+//! Owns [`DatagramOutput`]; `flush` calls it for each UDP socket that a turn has touched.
 
 mod outgoing;
 
 use outgoing::DatagramSender;
 
-use crate::Stack;
-use crate::access::Transport;
+use crate::access::Access;
 use crate::at_work::AtWork;
-use crate::bytes::{part, put};
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Ports, Reuse};
-use crate::host::Host;
-use crate::input::Carried;
 use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket, any_ip, as_family};
 use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
-use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{
-    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Moved, STAMP_BYTES, STREAM_MAX, Stamp,
-};
 use longshore_tcp::Instant;
-use longshore_wire::WireError;
-use longshore_wire::dhcp;
-use longshore_wire::udp::{self, UdpHeader};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Datagrams that one socket may send in one turn.
 const DATAGRAMS_A_TURN: u32 = 64;
 
-/// Most bytes of a record that come before the payload.
-const MOST_HEAD: usize = DATAGRAM_HEADER + GROUP_BYTES + STAMP_BYTES;
-
-/// What a datagram's packet says of it beside its bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Envelope {
-    /// Where it came to.
-    pub(crate) local: SocketAddr,
-    /// Who sent it.
-    pub(crate) remote: SocketAddr,
-    hops: u8,
-    class: u8,
-}
-
-/// The header of a datagram, or of a train of them, and what follows it.
-fn split_header(bytes: &[u8], gso: u16) -> Result<(UdpHeader, &[u8]), WireError> {
-    let header = match UdpHeader::parse(bytes) {
-        Ok(header) => header,
-        // A train's length field counts one datagram or all of them.
-        Err(e) => match bytes.split_first_chunk::<{ udp::HEADER_LEN }>() {
-            Some((&[a, b, c, d, ..], payload)) if gso != 0 && !payload.is_empty() => {
-                train_header([a, b, c, d], payload.len())
-            }
-            _ => return Err(e),
-        },
-    };
-    let end = if gso != 0 {
-        bytes.len()
-    } else {
-        udp::HEADER_LEN + usize::from(header.payload_len)
-    };
-    let payload = bytes.get(udp::HEADER_LEN..end).unwrap_or_default();
-    Ok((header, payload))
-}
-
-/// The header of a train with these ports.
-fn train_header([a, b, c, d]: [u8; 4], payload_len: usize) -> UdpHeader {
-    UdpHeader {
-        src_port: u16::from_be_bytes([a, b]),
-        dst_port: u16::from_be_bytes([c, d]),
-        payload_len: payload_len as u16,
-        checksum: 0,
-    }
-}
-
-/// The bytes of a record that come before the payload, as many as there can be. `dropped` is how
-/// many datagrams the socket has lost, for a record with a stamp.
-fn head_of(
-    record: &DatagramRecord,
-    to: IpAddr,
-    arrived_ns: impl FnOnce() -> u64,
-    dropped: u64,
-) -> [u8; MOST_HEAD] {
-    let mut bytes = [0; MOST_HEAD];
-    put(&mut bytes, 0, &record.encode());
-    if record.to_group {
-        let to = match to {
-            IpAddr::V4(to) => to.to_ipv6_mapped(),
-            IpAddr::V6(to) => to,
-        };
-        put(&mut bytes, DATAGRAM_HEADER, &to.octets());
-    }
-    if record.stamped {
-        let stamp = Stamp {
-            arrived_ns: arrived_ns(),
-            dropped: dropped as u32,
-        };
-        put(&mut bytes, record.stamp_at(), &stamp.encode());
-    }
-    bytes
-}
-
 impl Socket {
-    /// Whether it has chosen this peer.
-    fn is_asked_for(&self, remote: SocketAddr) -> bool {
-        matches!(&self.kind, Kind::Datagram(d) if d.peer == Some(remote))
-    }
-
     /// It, a datagram socket of this key, has no peer any more, nor what it had with it.
     pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> Option<SocketAddr> {
         let (local, given, v6) = (self.local?, self.given, self.options.ipv6);
@@ -184,217 +99,41 @@ impl Sockets {
     }
 }
 
-/// Puts datagrams into the streams of sockets: borrows them with their sessions, and what says
-/// which of them are meant.
-struct Delivery<'a> {
-    sockets: &'a mut Sockets,
-    sessions: &'a mut Sessions,
-    demux: &'a Demux,
-    link: &'a Link,
-    host: &'a dyn Host,
-    counters: &'a mut Counters,
+/// Sends what hosts have written to UDP sockets, and tells them of what has come.
+pub(crate) struct DatagramOutput<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) ports: &'a mut Ports,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) link: &'a mut Link,
+    pub(crate) access: &'a Access,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
 }
 
-impl Delivery<'_> {
-    /// A datagram, or a train of them, to a group or to everybody on the link.
-    fn deliver_train(&mut self, envelope: &Envelope, payload: &[u8], gso: u16) {
-        let part = if gso == 0 {
-            payload.len()
-        } else {
-            usize::from(gso)
-        };
-        let mut any = false;
-        for part in payload.chunks(part.max(1)) {
-            any |= self.deliver_to_all(envelope, part);
-        }
-        if payload.is_empty() {
-            any = self.deliver_to_all(envelope, payload);
-        }
-        if !any {
-            self.counters.drop(EngineDrop::NoUdpSocket);
-        }
-    }
-
-    /// A datagram to a group or to everybody goes to all sockets that receive it; says
-    /// whether there was one.
-    fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
-        let (local, remote) = (envelope.local, envelope.remote);
-        let mut any = false;
-        let mut nth = 0;
-        while let Some(key) = self.demux.udp.nth_at(local, nth) {
-            nth += 1;
-            if self
-                .sockets
-                .get(key)
-                .is_some_and(|s| s.receives_from(local.ip(), remote))
-            {
-                any = true;
-                self.deliver(key, envelope, payload, 0);
-            }
-        }
-        any
-    }
-
-    /// Puts a datagram into a socket's stream.
-    fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
-        self.sessions.at_work = AtWork::Socket(key);
-        let to = envelope.local.ip();
-        let to_group = self.link.is_for_all(to);
-        let own = match to {
-            to if to_group => self.link.source_for_all(to),
-            to => Some(to),
-        };
-        let own = own.map_or(0, |own| self.link.place_of(own));
-        let Some(socket) = self.sockets.get_mut(key) else {
-            return;
-        };
-        let Some(s) = self.sessions.get_mut(socket.session) else {
-            return;
-        };
-        let Kind::Datagram(d) = &mut socket.kind else {
-            return;
-        };
-        let peer = Address::from(as_family(envelope.remote, socket.options.ipv6));
-        let record = DatagramRecord {
-            own,
-            segment,
-            to_group,
-            stamped: socket.options.datagrams.is_stamped(),
-            hops: Some(envelope.hops),
-            class: envelope.class,
-            ..DatagramRecord::new(payload.len() as u32, peer)
-        };
-        let (begins, span) = (record.payload_at(), record.span());
-        // One that finds the buffer not yet over its limit is taken whole, as in Linux: so
-        // there is always room for one, however short the buffer is.
-        let held = d.rcv_edge - d.rcv_consumed;
-        if held > socket.options.receive_buffer.into() || held + span > STREAM_MAX {
-            d.overruns += 1;
-            return self.counters.drop(EngineDrop::UdpBufferFull);
-        }
-        let clock = || self.host.time_of_day_ns();
-        let bytes = head_of(&record, to, clock, d.overruns);
-        let rcv = d.rcv.get_or_insert(ReceiveStream::EMPTY);
-        let (base, at, index) = (d.rcv_consumed, d.rcv_edge, socket.id.index);
-        let mut place = |at, bytes: &[u8]| rcv.place(base, at, bytes, &mut s.host.receive, index);
-        let header = place(at, part(&bytes, 0..begins));
-        let body = place(at + begins as u64, payload);
-        let (Ok(a), Ok(b)) = (header, body) else {
-            d.overruns += 1;
-            let session = socket.session;
-            return self.sessions.arena_is_full(session, self.counters);
-        };
-        d.rcv_edge += span;
-        let count = [
-            &mut socket.payload.to_host,
-            &mut s.host.meter.to_host.payload,
-        ];
-        let mut moved = Moved::of_stream(a, at, begins as u64);
-        moved.add(&Moved::of_stream(
-            b,
-            at + begins as u64,
-            payload.len() as u64,
-        ));
-        Socket::count_payload(count, &moved);
-        self.sockets.touch(key);
-    }
-}
-
-impl Stack {
-    fn delivery(&mut self) -> Delivery<'_> {
-        Delivery {
-            sockets: &mut self.sockets,
-            sessions: &mut self.sessions,
-            demux: &self.demux,
-            link: &self.link,
-            host: &*self.settings.host,
-            counters: &mut self.counters,
-        }
-    }
-
-    /// A UDP datagram, or a train of them, whose checksum is right.
-    pub(crate) fn udp_in(&mut self, carried: &Carried<'_>) {
-        let (ip, bytes, gso) = (&carried.packet, carried.bytes, carried.gso);
-        let (header, payload) = match split_header(bytes, gso) {
-            Ok(parts) => parts,
-            Err(e) => return self.counters.drop_wire(e),
-        };
-        let local = SocketAddr::new(ip.destination(), header.dst_port);
-        let remote = SocketAddr::new(ip.source(), header.src_port);
-        let envelope = Envelope {
-            local,
-            remote,
-            hops: ip.hops(),
-            class: ip.class(),
-        };
-        self.counters.datagrams.received += 1;
-        if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
-            return self.link.take_dhcp(payload, self.now, &mut self.counters);
-        }
-        if ip.is_for_all(&self.link) {
-            return self.delivery().deliver_train(&envelope, payload, gso);
-        }
-        let key = self.sockets.datagram_at(&self.demux, local, remote);
-        let Some((key, socket)) = key.and_then(|key| Some((key, self.sockets.get(key)?))) else {
-            self.counters.drop(EngineDrop::NoUdpSocket);
-            return carried.refuse_port(&mut self.responder());
-        };
-        let access = &self.settings.access;
-        if !socket.is_asked_for(remote)
-            && !access.may_accept(Transport::Udp, remote.ip(), local.port())
-        {
-            return self.counters.drop(EngineDrop::AccessDenied);
-        }
-        let whole = socket.options.datagrams.is_merged();
-        let mut delivery = self.delivery();
-        if gso == 0 || whole {
-            delivery.deliver(key, &envelope, payload, gso);
-        } else {
-            for part in payload.chunks(usize::from(gso)) {
-                delivery.deliver(key, &envelope, part, 0);
-            }
-        }
-    }
-
-    /// Sends what the host has written, and tells it of what has come.
-    pub(crate) fn flush_datagram(&mut self, key: u32) {
-        let mut sent = 0;
+impl DatagramOutput<'_> {
+    /// Sends what the host of a socket has written, as much of it as goes in one turn, and tells it
+    /// of what has come. Whether the socket is to be forgotten: no process holds it, and nothing of
+    /// it is left to be sent.
+    pub(crate) fn flush(&mut self, key: u32) -> bool {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(key) else {
-            return;
+            return false;
         };
         let mut sender = DatagramSender {
-            link: &mut self.link,
-            counters: &mut self.counters,
-            access: &self.settings.access,
+            link: self.link,
+            counters: self.counters,
+            access: self.access,
             now,
         };
-        while sent < DATAGRAMS_A_TURN {
-            let udp = &mut self.demux.udp;
-            match sender.send_next(key, socket, &mut self.sessions, udp) {
-                Some(0) => break,
-                Some(n) => {
-                    sent += n;
-                    sender.counters.datagrams.output += u64::from(n * DATAGRAM);
-                }
-                None => {
-                    // The stream makes no sense: nothing of it is sent any more.
-                    sender.counters.drop(EngineDrop::BadStream);
-                    if let Kind::Datagram(d) = &mut socket.kind {
-                        d.snd_done = d.snd_edge;
-                    }
-                    break;
-                }
-            }
-        }
+        sender.send_some(key, socket, self.sessions, self.ports);
         let edges = socket.edges();
         let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
         let Kind::Datagram(d) = &mut socket.kind else {
-            return;
+            return false;
         };
         let more = d.snd_done < d.snd_edge;
         if orphan && !more {
-            return self.endings().forget(key);
+            return true;
         }
         let unsaid = edges.snd_acked - d.reported.snd_acked;
         if edges.rcv_edge > d.reported.rcv_edge || unsaid >= quarter {
@@ -409,36 +148,55 @@ impl Stack {
             self.sockets.have_more_to_pass |= !self.link.own.is_empty();
             self.sockets.touch(key);
         }
+        false
     }
 
-    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
-    /// closes it.
-    #[inline]
-    pub(crate) fn pass_on_to(&mut self, key: u32) {
-        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
-        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
-        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
-            self.pass_on_datagrams();
+    /// Sends of all sockets that have something to send, ahead of the turn's end. Those that are
+    /// done with are forgotten then.
+    pub(crate) fn flush_ahead(&mut self) {
+        if !std::mem::take(&mut self.sockets.have_datagrams) {
+            return;
+        }
+        for i in 0..self.sockets.dirty.len() {
+            let key = self.sockets.dirty.get(i).copied();
+            let sender = key.filter(|key| {
+                let kind = self.sockets.get(*key).map(|s| &s.kind);
+                matches!(kind, Some(Kind::Datagram(d)) if d.snd_done < d.snd_edge)
+            });
+            if let Some(key) = sender {
+                self.sessions.at_work = AtWork::Socket(key);
+                let _ = self.flush(key);
+            }
         }
     }
+}
 
-    #[cold]
-    fn pass_on_datagrams(&mut self) {
-        let at_work = self.sessions.at_work;
-        if std::mem::take(&mut self.sockets.have_datagrams) {
-            for i in 0..self.sockets.dirty.len() {
-                let key = self.sockets.dirty.get(i).copied();
-                let sender = key.filter(|key| {
-                    let kind = self.sockets.get(*key).map(|s| &s.kind);
-                    matches!(kind, Some(Kind::Datagram(d)) if d.snd_done < d.snd_edge)
-                });
-                if let Some(key) = sender {
-                    self.sessions.at_work = AtWork::Socket(key);
-                    self.flush_datagram(key);
+impl DatagramSender<'_> {
+    /// Sends what a socket's stream has, [`DATAGRAMS_A_TURN`] datagrams at most.
+    fn send_some(
+        &mut self,
+        key: u32,
+        socket: &mut Socket,
+        sessions: &mut Sessions,
+        ports: &mut Ports,
+    ) {
+        let mut sent = 0;
+        while sent < DATAGRAMS_A_TURN {
+            match self.send_next(key, socket, sessions, ports) {
+                Some(0) => break,
+                Some(n) => {
+                    sent += n;
+                    self.counters.datagrams.output += u64::from(n * DATAGRAM);
+                }
+                None => {
+                    // The stream makes no sense: nothing of it is sent any more.
+                    self.counters.drop(EngineDrop::BadStream);
+                    if let Kind::Datagram(d) = &mut socket.kind {
+                        d.snd_done = d.snd_edge;
+                    }
+                    break;
                 }
             }
         }
-        self.take_own_packets();
-        self.sessions.at_work = at_work;
     }
 }

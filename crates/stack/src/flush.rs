@@ -12,7 +12,7 @@ use crate::account::Account;
 use crate::at_work::AtWork;
 use crate::counters::Counters;
 use crate::sessions::Sessions;
-use crate::socket::Kind;
+use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
 use crate::turns::{Of, PIECE, SEGMENT};
 use std::sync::Arc;
@@ -84,9 +84,32 @@ impl Stack {
         match self.sockets.get_mut(key).map(|socket| &socket.kind) {
             Some(Kind::Pair(_)) => self.admission().flush_pair(key),
             Some(Kind::Listener(_)) => self.flush_listener(key),
-            Some(Kind::Datagram(_)) => self.flush_datagram(key),
+            Some(Kind::Datagram(_)) => {
+                if self.datagram_output().flush(key) {
+                    self.endings().forget(key);
+                }
+            }
             Some(Kind::Stream(_) | Kind::Idle(_)) | None => {}
         }
+    }
+
+    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
+    /// closes it.
+    #[inline]
+    pub(crate) fn pass_on_to(&mut self, key: u32) {
+        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
+        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
+        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
+            self.pass_on_datagrams();
+        }
+    }
+
+    #[cold]
+    fn pass_on_datagrams(&mut self) {
+        let at_work = self.sessions.at_work;
+        self.datagram_output().flush_ahead();
+        self.take_own_packets();
+        self.sessions.at_work = at_work;
     }
 
     /// Tells a listener's host of the connections that have come.

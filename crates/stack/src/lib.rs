@@ -20,7 +20,7 @@
 //! | `sockets`, `socket`, `told`, `slab`, `timers` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `in_place`, `fast_input` | packets in, as they nearly always are |
-//! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `datagram` | packets in, whatever they are |
+//! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `udp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `half_open`, `admission`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `responder` | what is answered to packets of no socket: resets, SYN-ACKs, cookies, echoes, errors |
 //! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
@@ -133,6 +133,7 @@ mod tests;
 mod timers;
 mod transfers;
 mod turns;
+mod udp_input;
 mod unaccepted;
 mod violation;
 
@@ -307,7 +308,7 @@ impl Stack {
                 self.take_arrived(arrived);
             }
             Arrived::Segment(carried) => self.tcp_input().tcp_in(&carried),
-            Arrived::Datagram(carried) => self.udp_in(&carried),
+            Arrived::Datagram(carried) => self.udp_input().take(&carried),
             Arrived::Error {
                 error,
                 offender,

@@ -3,6 +3,7 @@
 
 use crate::Stack;
 use crate::admission::Admission;
+use crate::datagram::DatagramOutput;
 use crate::endings::Endings;
 use crate::half_open::Handshakes;
 use crate::icmp::IcmpErrors;
@@ -10,6 +11,7 @@ use crate::input::PacketInput;
 use crate::responder::Responder;
 use crate::tcp_input::TcpInput;
 use crate::transfers::Transfers;
+use crate::udp_input::UdpInput;
 
 impl Stack {
     /// What moves bytes from one socket to another.
@@ -39,6 +41,33 @@ impl Stack {
             link: &mut self.link,
             fragments: &mut self.fragments,
             limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What takes UDP datagrams.
+    pub(crate) fn udp_input(&mut self) -> UdpInput<'_> {
+        UdpInput {
+            sockets: &mut self.sockets,
+            demux: &self.demux,
+            sessions: &mut self.sessions,
+            link: &mut self.link,
+            limits: &mut self.limits,
+            settings: &self.settings,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What sends them.
+    pub(crate) fn datagram_output(&mut self) -> DatagramOutput<'_> {
+        DatagramOutput {
+            sockets: &mut self.sockets,
+            ports: &mut self.demux.udp,
+            sessions: &mut self.sessions,
+            link: &mut self.link,
+            access: &self.settings.access,
             counters: &mut self.counters,
             now: self.now,
         }

@@ -1,7 +1,7 @@
 //! How datagrams leave: from the records that the host wrote, each with all that was chosen
 //! for it when it was written.
 //!
-//! Owns [`DatagramSender`]; `flush_datagram` calls its [`send_next`](DatagramSender::send_next)
+//! Owns [`DatagramSender`]; [`DatagramOutput`](super::DatagramOutput) calls its [`send_next`](DatagramSender::send_next)
 //! until there is nothing more.
 
 use crate::access::{Access, Transport};
