@@ -1,21 +1,14 @@
-//! A connection's life in the engine: opened, and flushed after each turn that
-//! touched it, as `flush` has it. How it ends is in `end`, and what its host
-//! is told in `report`.
+//! A connection is flushed after each turn that touched it, as `flush` has it. What its host is
+//! told is in `report`.
 
 mod end;
 mod listener;
 mod report;
 
 use crate::Stack;
-use crate::access::Transport;
-use crate::counters::EngineDrop;
-use crate::demux::Flow;
 use crate::output::Sent;
-use crate::request_error::RequestError;
-use crate::socket::as_family;
-use crate::socket::{Connection, Kind};
-use longshore_tcp::{Events, Tcb};
-use std::net::SocketAddr;
+use crate::socket::Kind;
+use longshore_tcp::Events;
 
 /// What is seen to beside telling the host where the streams stand.
 const MORE_THAN_EDGES: Events = Events::URGENT
@@ -25,77 +18,6 @@ const MORE_THAN_EDGES: Events = Events::URGENT
     .union(Events::TIME_WAIT);
 
 impl Stack {
-    /// The active open.
-    pub(crate) fn open_connection(
-        &mut self,
-        key: u32,
-        peer: SocketAddr,
-    ) -> Result<SocketAddr, RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
-        let (options, bound) = (socket.options, socket.local);
-        let remote = options.destination(peer)?;
-        let remote = SocketAddr::new(self.link.own_for_wildcard(remote.ip()), remote.port());
-        let to = remote.ip();
-        if !self.settings.access.may_connect(Transport::Tcp, remote) {
-            self.counters.drop(EngineDrop::AccessDenied);
-            return Err(RequestError::Denied);
-        }
-        if to.is_multicast() || self.link.is_for_all(to) {
-            return Err(RequestError::Unreachable);
-        }
-        let (_, mut binding) = self.binding(key)?;
-        let local = binding.local_for(key, bound, remote)?;
-        let flow = Flow::new(local, remote);
-        if self.demux.is_taken(&flow) {
-            return Err(RequestError::NoPortLeft);
-        }
-        if self.settings.cut_through && self.link.is_local(to) {
-            self.admission().open_pair(key, local, remote)?;
-            self.demux.tcp.stay_at(key, bound, local);
-            if bound.is_none()
-                && self.demux.is_taken(&flow)
-                && let Some(socket) = self.sockets.get_mut(key)
-            {
-                socket.hold_port(true, &mut self.demux);
-            }
-            return Ok(as_family(local, options.ipv6));
-        }
-        let (mss, iss) = (
-            self.link.mss_to(remote.ip(), self.now),
-            self.demux.initial_sequence(local, remote, self.now),
-        );
-        let offset = self.demux.timestamp_offset(local, remote);
-        let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
-        if options.fast_open_connect {
-            // Its SYN carries the first data, if there is a cookie, or asks for one.
-            let server = remote.ip();
-            let hop = self
-                .link
-                .fast_open
-                .mode_for(server, options.fast_open_use, self.now);
-            if let Some(hop) = hop {
-                tcb.start_fast_open(hop, true);
-            }
-        }
-        self.demux.insert(flow, key);
-        self.counters.tcp.active_opens += 1;
-        self.transfers().let_received_go(key);
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
-        socket.local = Some(local);
-        self.demux.tcp.stay_at(key, bound, local);
-        if bound.is_none()
-            && let Some(socket) = self.sockets.get_mut(key)
-        {
-            socket.hold_port(true, &mut self.demux);
-        }
-        if let Some(socket) = self.sockets.get(key) {
-            socket.apply_receive_buffer(&self.sessions);
-        }
-        self.sockets.touch(key);
-        Ok(as_family(local, options.ipv6))
-    }
-
     /// Tells the host of a connection, which has sent what it had to, what there is to tell.
     #[inline(never)]
     pub(crate) fn flush_connection(&mut self, key: u32) {

@@ -38,7 +38,7 @@ impl Socket {
 
     /// The process of `channel` has it no longer. Whether it is a listener, whose connections may
     /// have to be told to others.
-    pub(crate) fn forget_subscriber(&mut self, channel: u16, now: Instant) -> bool {
+    fn forget_subscriber(&mut self, channel: u16, now: Instant) -> bool {
         self.subscribers.remove(channel);
         let Kind::Listener(l) = &mut self.kind else {
             return false;
@@ -49,6 +49,15 @@ impl Socket {
 }
 
 impl Sockets {
+    /// The process of `channel` has a socket no longer. Connections that it was given and has not
+    /// accepted are told to the others that listen.
+    pub(crate) fn forget_subscriber(&mut self, key: u32, channel: u16, now: Instant) {
+        let socket = self.get_mut(key);
+        if socket.is_some_and(|s| s.forget_subscriber(channel, now)) {
+            self.touch(key);
+        }
+    }
+
     /// Whether a socket that nobody has any more still has something to deliver. To be asked when
     /// no session is left, so that a socket that has nothing will have nothing: those that were
     /// found to be so are not looked at again, and of the others some are at each call.

@@ -8,6 +8,7 @@ use crate::endings::Endings;
 use crate::half_open::Handshakes;
 use crate::icmp::IcmpErrors;
 use crate::input::PacketInput;
+use crate::requests::{Requests, Setup};
 use crate::responder::Responder;
 use crate::tcp_input::TcpInput;
 use crate::transfers::Transfers;
@@ -25,14 +26,26 @@ impl Stack {
         }
     }
 
-    /// What answers packets that belong to no socket.
-    pub(crate) fn responder(&mut self) -> Responder<'_> {
-        Responder {
-            link: &mut self.link,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
-            now: self.now,
+    /// What does as programs ask.
+    pub(crate) fn requests(&mut self) -> Requests<'_> {
+        Requests {
+            setup: Setup {
+                sockets: &mut self.sockets,
+                half_open: &mut self.half_open,
+                demux: &mut self.demux,
+                sessions: &mut self.sessions,
+                link: &mut self.link,
+                settings: &mut self.settings,
+                counters: &mut self.counters,
+                now: self.now,
+            },
+            unanswered: &mut self.unanswered,
         }
+    }
+
+    /// What opens, binds and connects sockets.
+    pub(crate) fn setup(&mut self) -> Setup<'_> {
+        self.requests().setup
     }
 
     /// What takes packets.

@@ -3,6 +3,9 @@
 //! Every field is a claim. A request for a socket that the session does not
 //! have, or an edge that cannot be, is counted and passed over; it can harm
 //! nobody but its sender.
+//!
+//! Owns [`Requests`], and [`Setup`] in `setup`; how edges are taken is in `edges`. The stack takes
+//! those itself that ask for no more, since nearly all do.
 
 mod answers;
 mod edges;
@@ -16,12 +19,13 @@ use crate::counters::EngineDrop;
 use crate::errors::Telling;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::{Options, Socket};
+use crate::socket::{Kind, Options, Socket};
 use edges::EdgesTaken;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
 use options::OptionSet;
 use questions::Reader;
+pub(crate) use setup::Setup;
 use std::collections::VecDeque;
 
 /// Which session, channel and socket a request came from.
@@ -75,51 +79,30 @@ impl Unanswered {
     }
 }
 
+/// How far a socket's host has written, and how far it has read, as it says; with what it says
+/// besides.
+type Moved = (u64, u64, EdgeFlags);
+
+/// What asks for more than that edges are taken.
+const MORE_THAN_EDGES: EdgeFlags = EdgeFlags::ACCEPTED
+    .union(EdgeFlags::SHUT_RD)
+    .union(EdgeFlags::SHUT_WR)
+    .union(EdgeFlags::RECORD_END);
+
 /// What a request is answered by that has been done, and of which there is no more to say.
 const NOTHING: (u64, Address) = (0, Address::NONE);
 
-impl Stack {
-    /// The engine's key of a socket, if it is still the same one.
-    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        self.sockets.key_of(&self.sessions, session, id)
-    }
+/// Does what processes ask: borrows what [`Setup`] does, and the requests that are not answered yet.
+pub(crate) struct Requests<'a> {
+    pub(crate) setup: Setup<'a>,
+    pub(crate) unanswered: &'a mut Unanswered,
+}
 
-    /// Does what a process asks, with the immediate data that came with it. What makes no sense
-    /// is counted as its session's fault.
-    pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
-        self.sessions.at_work = AtWork::Session(from.session);
-        if self.serve(from, request, immediate).is_err() {
-            self.sessions.count_bad(from.session);
-        }
-        self.sessions.at_work = AtWork::Nobodys;
-    }
-
-    fn serve(
-        &mut self,
-        from: From,
-        request: &Request,
-        immediate: &Immediate,
-    ) -> Result<(), RequestError> {
-        let id = request.socket();
-        if let Request::Open { kind, flags, .. } = *request {
-            return self.open(from, id, kind, flags);
-        }
-        let Some(key) = self.key_of(from.session, id) else {
-            self.sessions.refuse_unknown(from, request);
-            return Ok(());
-        };
+impl Requests<'_> {
+    /// Does what a process asks of the socket of this key, for whose datagrams that is not too
+    /// early.
+    fn serve(&mut self, from: From, request: &Request, key: u32) -> Result<(), RequestError> {
         match *request {
-            Request::Edges {
-                snd_edge,
-                rcv_consumed,
-                flags,
-                ..
-            } => {
-                if let Some(socket) = self.sockets.get_mut(key) {
-                    socket.keep_immediate(immediate);
-                }
-                return self.move_edges(from, key, snd_edge, rcv_consumed, flags);
-            }
             Request::Urgent {
                 snd_edge,
                 rcv_consumed,
@@ -147,8 +130,8 @@ impl Stack {
                 ref extent,
                 ..
             } => {
-                self.move_edges(from, key, snd_edge, rcv_consumed, flags)?;
-                if let Some(socket) = self.sockets.get_mut(key) {
+                self.move_edges(from, key, (snd_edge, rcv_consumed, flags))?;
+                if let Some(socket) = self.setup.sockets.get_mut(key) {
                     socket.tell_extent(extent, snd_edge);
                 }
             }
@@ -163,20 +146,23 @@ impl Stack {
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
             Request::Subscribe { .. } => {
-                if let Some(socket) = self.sockets.get_mut(key) {
-                    socket.subscribe(from.channel, &mut self.sessions, self.now);
+                if let Some(socket) = self.setup.sockets.get_mut(key) {
+                    socket.subscribe(from.channel, self.setup.sessions, self.setup.now);
                 }
             }
-            Request::Unsubscribe { .. } => self.forget_subscriber(key, from.channel),
+            Request::Unsubscribe { .. } => {
+                let now = self.setup.now;
+                self.setup.sockets.forget_subscriber(key, from.channel, now);
+            }
             Request::Bind { .. }
             | Request::Listen { .. }
             | Request::Connect { .. }
-            | Request::Cancel { .. }
             | Request::Group { .. }
             | Request::TooLong { .. }
             | Request::Query { .. }
             | Request::Owner { .. } => self.serve_asked(from, request, key),
-            Request::Open { .. } => {}
+            // The stack has done those.
+            Request::Edges { .. } | Request::Open { .. } | Request::Cancel { .. } => {}
         }
         Ok(())
     }
@@ -190,45 +176,108 @@ impl Stack {
         (snd_edge, rcv_consumed): (u64, u64),
         linger: Option<u32>,
     ) -> Result<(), RequestError> {
-        self.pass_on_to(key);
         let (channel, none) = (Some(from.channel), EdgeFlags::empty());
-        let moved = self.host_edges(key, channel, snd_edge, rcv_consumed, none);
-        self.endings().close(key, Options::linger(linger));
+        let moved = self.host_edges(key, channel, (snd_edge, rcv_consumed, none));
+        self.setup
+            .admission()
+            .endings()
+            .close(key, Options::linger(linger));
         moved
+    }
+
+    /// What a process that has ended had written or read and not yet told us of is taken
+    /// from the socket's block, checked like any request.
+    pub(crate) fn take_last_edges(&mut self, key: u32) {
+        let Some(socket) = self.setup.sockets.get(key) else {
+            return;
+        };
+        let Some(s) = self.setup.sessions.get(socket.session) else {
+            return;
+        };
+        if !socket.has_block() {
+            return;
+        }
+        if let Some((snd, rcv)) = s.host.edges_noted(socket.id) {
+            // Nobody keeps the bytes of others that it was about to send.
+            let told = socket.snd_edge().min(snd);
+            let snd = s.host.send.first_forwarded(socket.id.index, told..snd);
+            let _ = self.host_edges(key, None, (snd, rcv, EdgeFlags::PUSH));
+        }
     }
 
     /// Edges from the host, from the process of `channel` if it still lives. Old ones are no
     /// fault: two processes may overtake each other.
-    pub(crate) fn host_edges(
+    fn host_edges(
         &mut self,
         key: u32,
         channel: Option<u16>,
-        snd_edge: u64,
-        rcv_consumed: u64,
-        flags: EdgeFlags,
+        moved: Moved,
     ) -> Result<(), RequestError> {
+        let (_, _, flags) = moved;
         if flags.contains(EdgeFlags::ACCEPTED) {
-            self.admission().host_accepted(key, channel);
+            self.setup.admission().host_accepted(key, channel);
         }
-        let moved = (snd_edge, rcv_consumed, flags);
-        match self.transfers().take_edges(key, channel, moved)? {
+        let taken = self.setup.transfers().take_edges(key, channel, moved)?;
+        self.finish_edges(key, channel, moved, taken)
+    }
+
+    /// Does what is left to be done when edges were taken.
+    fn finish_edges(
+        &mut self,
+        key: u32,
+        channel: Option<u16>,
+        (snd_edge, rcv_consumed, _): Moved,
+        taken: EdgesTaken,
+    ) -> Result<(), RequestError> {
+        match taken {
             EdgesTaken::All => {}
-            EdgesTaken::AreAccepted => self.admission().take_accepted(key),
+            EdgesTaken::AreAccepted => self.setup.admission().take_accepted(key),
             EdgesTaken::IsShut => {
-                self.endings().stop_listening(key);
+                self.setup.admission().endings().stop_listening(key);
                 let moved = (snd_edge, rcv_consumed, EdgeFlags::empty());
-                if self.transfers().take_edges(key, channel, moved)? == EdgesTaken::AreAccepted {
-                    self.admission().take_accepted(key);
+                let mut transfers = self.setup.transfers();
+                if transfers.take_edges(key, channel, moved)? == EdgesTaken::AreAccepted {
+                    self.setup.admission().take_accepted(key);
                 }
             }
         }
         Ok(())
     }
 
-    /// Tells a process that may have room again of the sockets for which it had none: no
-    /// more than there is room for, each where its edges are by now.
-    pub fn tell_rest(&mut self, from: From) {
-        self.sockets.tell_rest(from, &mut self.sessions);
+    /// Takes where the host's edges are, and what goes with that.
+    fn move_edges(&mut self, from: From, key: u32, moved: Moved) -> Result<(), RequestError> {
+        let (snd_edge, _, flags) = moved;
+        let taken = self.host_edges(key, Some(from.channel), moved);
+        if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
+            && let Some(socket) = self.setup.sockets.get_mut(key)
+        {
+            socket.tell_others(from, self.setup.sessions, self.setup.now);
+        }
+        if flags.contains(EdgeFlags::RECORD_END) {
+            let socket = self.setup.sockets.get_mut(key);
+            if socket.is_some_and(|s| !s.host_record_end(snd_edge)) {
+                self.setup.counters.drop(EngineDrop::RecordEndsFull);
+            }
+        }
+        taken
+    }
+
+    /// Takes bytes of which the last is urgent.
+    fn write_urgent(
+        &mut self,
+        from: From,
+        key: u32,
+        snd_edge: u64,
+        rcv_consumed: u64,
+    ) -> Result<(), RequestError> {
+        let options = self.setup.sockets.get(key).map(|socket| &socket.options);
+        let mut flags = EdgeFlags::PUSH;
+        flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
+        self.host_edges(key, Some(from.channel), (snd_edge, rcv_consumed, flags))?;
+        if let Some(socket) = self.setup.sockets.get_mut(key) {
+            socket.host_urgent(snd_edge);
+        }
+        Ok(())
     }
 
     /// The host of `sink` has written what another connection has received. If that cannot be,
@@ -238,18 +287,20 @@ impl Stack {
         from: From,
         sink: u32,
         received: &Received,
-        (snd_edge, rcv_consumed, flags): (u64, u64, EdgeFlags),
+        moved: Moved,
     ) -> Result<(), RequestError> {
+        let (snd_edge, ..) = moved;
         let (session, channel) = (from.session, Some(from.channel));
         let source = self
+            .setup
             .transfers()
             .enter_forward(session, sink, received, snd_edge);
         let entered = source.and_then(|source| {
-            self.host_edges(sink, channel, snd_edge, rcv_consumed, flags)?;
-            self.transfers().note_end_of_forward(sink, snd_edge)?;
-            self.host_edges(source, channel, 0, received.range.end, EdgeFlags::empty())
+            self.host_edges(sink, channel, moved)?;
+            self.setup.transfers().note_end_of_forward(sink, snd_edge)?;
+            self.host_edges(source, channel, (0, received.range.end, EdgeFlags::empty()))
         });
-        let mut transfers = self.transfers();
+        let mut transfers = self.setup.transfers();
         match entered {
             Ok(()) => transfers.count_forwarded(session, (sink, snd_edge), received),
             Err(_) => transfers.give_up_forward(sink),
@@ -265,128 +316,203 @@ impl Stack {
                 return self.answer_at_end_of_turn(from, request, query);
             }
             Request::Connect { peer, .. } => {
-                self.pass_on_to(key);
-                let begun = self.connect(key, peer);
-                let room = self.sockets.get(key).map_or(0, Socket::syn_room);
+                let begun = self.setup.connect(key, peer);
+                let room = self.setup.sockets.get(key).map_or(0, Socket::syn_room);
                 begun.map(|local| (room, local.into()))
             }
-            Request::Listen { backlog, .. } => self.listen(key, backlog).map(|()| NOTHING),
-            Request::Cancel { .. } => self.cancel_connecting(key).map(|()| NOTHING),
+            Request::Listen { backlog, .. } => self.setup.listen(key, backlog).map(|()| NOTHING),
             Request::Group { group, join, .. } => {
-                self.pass_on_to(key);
-                let now = self.now;
-                let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket);
-                let changed = socket.and_then(|s| s.change_group(group, join, &mut self.link, now));
+                let now = self.setup.now;
+                let socket = self
+                    .setup
+                    .sockets
+                    .get_mut(key)
+                    .ok_or(RequestError::NoSocket);
+                let changed =
+                    socket.and_then(|s| s.change_group(group, join, self.setup.link, now));
                 changed.map(|()| NOTHING)
             }
             Request::TooLong { to, .. } => {
-                if let Some(socket) = self.sockets.get_mut(key) {
+                if let Some(socket) = self.setup.sockets.get_mut(key) {
                     let telling = Telling {
-                        sessions: &mut self.sessions,
-                        counters: &mut self.counters,
-                        now: self.now,
+                        sessions: self.setup.sessions,
+                        counters: self.setup.counters,
+                        now: self.setup.now,
                     };
-                    socket.report_too_long(to, &self.link, telling);
+                    socket.report_too_long(to, self.setup.link, telling);
                 }
                 Ok(NOTHING)
             }
             Request::Owner { .. } => {
-                let edges = self.sockets.get(key).map(Socket::edges);
+                let edges = self.setup.sockets.get(key).map(Socket::edges);
                 let edges = edges.unwrap_or_default();
-                self.sessions
+                self.setup
+                    .sessions
                     .set_owner(from.session, request.socket(), edges);
                 Ok(NOTHING)
             }
             // The others have no tag to answer.
             _ => return,
         };
-        self.sessions.answer(from, request, done);
+        self.setup.sessions.answer(from, request, done);
     }
 
     /// Binds a socket and answers; later, if the address is in use.
     fn bind_or_wait(&mut self, from: From, request: &Request, key: u32, local: Address) {
-        match self.bind(key, local) {
+        match self.setup.bind(key, local) {
             Err(RequestError::AddressInUse) => {
-                self.sessions.owe(from);
+                self.setup.sessions.owe(from);
                 self.unanswered.late_binds.push(LateBind {
                     from,
                     request: *request,
                     local,
                 });
             }
-            bound => self
-                .sessions
-                .answer(from, request, bound.map(|local| (0, local.into()))),
-        }
-    }
-
-    /// Takes where the host's edges are, and what goes with that.
-    #[inline(always)]
-    fn move_edges(
-        &mut self,
-        from: From,
-        key: u32,
-        snd_edge: u64,
-        rcv_consumed: u64,
-        flags: EdgeFlags,
-    ) -> Result<(), RequestError> {
-        let moved = self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags);
-        if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
-            && let Some(socket) = self.sockets.get_mut(key)
-        {
-            socket.tell_others(from, &mut self.sessions, self.now);
-        }
-        if flags.contains(EdgeFlags::RECORD_END) {
-            let socket = self.sockets.get_mut(key);
-            if socket.is_some_and(|s| !s.host_record_end(snd_edge)) {
-                self.counters.drop(EngineDrop::RecordEndsFull);
+            bound => {
+                self.setup
+                    .sessions
+                    .answer(from, request, bound.map(|local| (0, local.into())))
             }
         }
-        moved
-    }
-
-    /// Takes bytes of which the last is urgent.
-    fn write_urgent(
-        &mut self,
-        from: From,
-        key: u32,
-        snd_edge: u64,
-        rcv_consumed: u64,
-    ) -> Result<(), RequestError> {
-        let options = self.sockets.get(key).map(|socket| &socket.options);
-        let mut flags = EdgeFlags::PUSH;
-        flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
-        self.host_edges(key, Some(from.channel), snd_edge, rcv_consumed, flags)?;
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.host_urgent(snd_edge);
-        }
-        Ok(())
     }
 
     /// Sets an option of a socket, as its program asks.
     fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
         if name == OptionName::PortOf {
-            let (of, sessions) = (SocketId::decode(value), &self.sessions);
-            return self.sockets.take_port(key, of, sessions, &mut self.demux);
+            let (of, sessions) = (SocketId::decode(value), &self.setup.sessions);
+            return self
+                .setup
+                .sockets
+                .take_port(key, of, sessions, &mut self.setup.demux);
         }
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.setup.sockets.get_mut(key) else {
             return;
         };
-        match socket.set_option(name, value, &mut self.sessions, self.now) {
+        match socket.set_option(name, value, self.setup.sessions, self.setup.now) {
             OptionSet::Done => {}
-            OptionSet::Touched => self.sockets.touch(key),
-            OptionSet::Room => self.transfers().apply_reading(key),
+            OptionSet::Touched => self.setup.sockets.touch(key),
+            OptionSet::Room => self.setup.transfers().apply_reading(key),
         }
     }
 
     /// A question is answered when this turn has done all that comes before it.
     fn answer_at_end_of_turn(&mut self, from: From, request: &Request, query: Query) {
-        self.sessions.owe(from);
+        self.setup.sessions.owe(from);
         self.unanswered.questions.push_back(Question {
             from,
             request: *request,
             query,
         });
+    }
+}
+
+impl Stack {
+    /// The engine's key of a socket, if it is still the same one.
+    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
+        self.sockets.key_of(&self.sessions, session, id)
+    }
+
+    /// Does what a process asks, with the immediate data that came with it. What makes no sense
+    /// is counted as its session's fault.
+    pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
+        self.sessions.at_work = AtWork::Session(from.session);
+        let served = match *request {
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
+            } => self.serve_edges(from, request, immediate, (snd_edge, rcv_consumed, flags)),
+            _ => self.serve(from, request),
+        };
+        if served.is_err() {
+            self.sessions.count_bad(from.session);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+
+    /// Takes where the edges of a socket's host are: what is asked most of all.
+    #[inline(always)]
+    fn serve_edges(
+        &mut self,
+        from: From,
+        request: &Request,
+        immediate: &Immediate,
+        moved: Moved,
+    ) -> Result<(), RequestError> {
+        let Some(key) = self.key_of(from.session, request.socket()) else {
+            self.sessions.refuse_unknown(from, request);
+            return Ok(());
+        };
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.keep_immediate(immediate);
+        }
+        let (_, _, flags) = moved;
+        if flags.intersects(MORE_THAN_EDGES) {
+            return self.requests().move_edges(from, key, moved);
+        }
+        match self
+            .transfers()
+            .take_edges(key, Some(from.channel), moved)?
+        {
+            EdgesTaken::All => Ok(()),
+            taken => self
+                .requests()
+                .finish_edges(key, Some(from.channel), moved, taken),
+        }
+    }
+
+    /// Does what else is asked.
+    #[inline(never)]
+    fn serve(&mut self, from: From, request: &Request) -> Result<(), RequestError> {
+        let id = request.socket();
+        if let Request::Open { kind, flags, .. } = *request {
+            return self.setup().open(from, id, kind, flags);
+        }
+        let Some(key) = self.key_of(from.session, id) else {
+            self.sessions.refuse_unknown(from, request);
+            return Ok(());
+        };
+        match request {
+            Request::Cancel { .. } => {
+                let done = self.cancel_connecting(key).map(|()| NOTHING);
+                self.sessions.answer(from, request, done);
+                return Ok(());
+            }
+            // What was sent to it before arrives first.
+            Request::Close { .. } | Request::Connect { .. } | Request::Group { .. } => {
+                self.pass_on_to(key);
+            }
+            _ => {}
+        }
+        self.requests().serve(from, request, key)
+    }
+
+    /// Ends an attempt to connect, and tells its processes so before it is answered: the next
+    /// attempt of the same socket begins after that.
+    fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let (cancelled, opens) = match &mut socket.kind {
+            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.state().is_opening()),
+            Kind::Pair(p) => (p.cancel_connecting(), false),
+            _ => (false, false),
+        };
+        match (cancelled, opens, &socket.kind) {
+            (true, _, Kind::Pair(_)) => self.admission().flush_pair(key),
+            (true, ..) => {
+                self.send_from(key);
+                self.flush_connection(key);
+            }
+            (false, true, _) => return Err(RequestError::UnderWay),
+            (false, false, _) => return Err(RequestError::NotUnderWay),
+        }
+        Ok(())
+    }
+
+    /// Tells a process that may have room again of the sockets for which it had none: no
+    /// more than there is room for, each where its edges are by now.
+    pub fn tell_rest(&mut self, from: From) {
+        self.sockets.tell_rest(from, &mut self.sessions);
     }
 
     /// Whether there are requests to bind to addresses that were in use.
@@ -408,7 +534,7 @@ impl Stack {
     pub fn bind_again(&mut self, late: &LateBind) -> bool {
         self.sessions.at_work = AtWork::Session(late.from.session);
         let bound = match self.key_of(late.from.session, late.request.socket()) {
-            Some(key) => self.bind(key, late.local),
+            Some(key) => self.setup().bind(key, late.local),
             None => Err(RequestError::NoSocket),
         };
         self.sessions.at_work = AtWork::Nobodys;

@@ -1,22 +1,71 @@
-//! Making a socket what it is to be: opened, bound, listening, connecting; and closed.
+//! Making a socket what it is to be: opened, bound, listening, connecting.
+//!
+//! Owns [`Setup`]; requests call it, and binds that are done once more at the end of a turn.
 
 use super::From;
-use crate::Stack;
 use crate::accept_queue::AcceptQueue;
+use crate::access::Transport;
+use crate::admission::Admission;
 use crate::audience::Audience;
 use crate::binding::Binding;
+use crate::counters::{Counters, EngineDrop};
+use crate::demux::{Demux, Flow};
 use crate::fast_open::new_fast_open;
+use crate::half_open::HalfOpens;
 use crate::host::MOST_BACKLOG;
+use crate::link::Link;
 use crate::local_ports::LocalPorts;
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Listening, Options, Socket, any_ip};
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+use crate::socket::{Connection, Kind, Listening, Options, Socket, any_ip, as_family};
+use crate::sockets::Sockets;
+use crate::transfers::Transfers;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
-use longshore_tcp::Listener;
+use longshore_tcp::{Instant, Listener, Tcb};
 use std::net::SocketAddr;
 
-impl Stack {
-    pub(super) fn open(
+/// Opens, binds and connects sockets: borrows them with the tables of their addresses, their
+/// sessions, the link that they connect over, and what the operator has chosen for new ones.
+pub(crate) struct Setup<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) half_open: &'a mut HalfOpens,
+    pub(crate) demux: &'a mut Demux,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) link: &'a mut Link,
+    pub(crate) settings: &'a mut Settings,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
+}
+
+impl Setup<'_> {
+    /// What moves bytes from one socket to another.
+    pub(super) fn transfers(&mut self) -> Transfers<'_> {
+        Transfers {
+            sockets: self.sockets,
+            sessions: self.sessions,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What lets connections in, and ends them.
+    pub(super) fn admission(&mut self) -> Admission<'_> {
+        Admission {
+            sockets: self.sockets,
+            half_open: self.half_open,
+            demux: self.demux,
+            sessions: self.sessions,
+            link: self.link,
+            settings: self.settings,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
+    /// Makes a socket for a block that its program has taken.
+    pub(crate) fn open(
         &mut self,
         from: From,
         id: SocketId,
@@ -72,7 +121,7 @@ impl Stack {
     }
 
     /// The socket of this key, with what binds it.
-    pub(crate) fn binding(&mut self, key: u32) -> Result<(&mut Socket, Binding<'_>), RequestError> {
+    fn binding(&mut self, key: u32) -> Result<(&mut Socket, Binding<'_>), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let binding = Binding {
             demux: &mut self.demux,
@@ -86,11 +135,12 @@ impl Stack {
     }
 
     /// Binds a socket; port 0 asks for any.
-    pub(super) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+    pub(crate) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let (socket, mut binding) = self.binding(key)?;
         binding.bind(key, socket, local)
     }
 
+    /// `listen`: a socket that is not bound gets any port.
     pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
         let v6 = socket.options.ipv6;
@@ -134,6 +184,7 @@ impl Stack {
         }
     }
 
+    /// `connect`, and what it does to a UDP socket.
     pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         if peer == Address::NONE
@@ -169,6 +220,73 @@ impl Stack {
         }
     }
 
+    /// The active open.
+    fn open_connection(&mut self, key: u32, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
+        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let (options, bound) = (socket.options, socket.local);
+        let remote = options.destination(peer)?;
+        let remote = SocketAddr::new(self.link.own_for_wildcard(remote.ip()), remote.port());
+        let to = remote.ip();
+        if !self.settings.access.may_connect(Transport::Tcp, remote) {
+            self.counters.drop(EngineDrop::AccessDenied);
+            return Err(RequestError::Denied);
+        }
+        if to.is_multicast() || self.link.is_for_all(to) {
+            return Err(RequestError::Unreachable);
+        }
+        let (_, mut binding) = self.binding(key)?;
+        let local = binding.local_for(key, bound, remote)?;
+        let flow = Flow::new(local, remote);
+        if self.demux.is_taken(&flow) {
+            return Err(RequestError::NoPortLeft);
+        }
+        if self.settings.cut_through && self.link.is_local(to) {
+            self.admission().open_pair(key, local, remote)?;
+            self.demux.tcp.stay_at(key, bound, local);
+            if bound.is_none()
+                && self.demux.is_taken(&flow)
+                && let Some(socket) = self.sockets.get_mut(key)
+            {
+                socket.hold_port(true, &mut self.demux);
+            }
+            return Ok(as_family(local, options.ipv6));
+        }
+        let (mss, iss) = (
+            self.link.mss_to(remote.ip(), self.now),
+            self.demux.initial_sequence(local, remote, self.now),
+        );
+        let offset = self.demux.timestamp_offset(local, remote);
+        let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
+        if options.fast_open_connect {
+            // Its SYN carries the first data, if there is a cookie, or asks for one.
+            let server = remote.ip();
+            let hop = self
+                .link
+                .fast_open
+                .mode_for(server, options.fast_open_use, self.now);
+            if let Some(hop) = hop {
+                tcb.start_fast_open(hop, true);
+            }
+        }
+        self.demux.insert(flow, key);
+        self.counters.tcp.active_opens += 1;
+        self.transfers().let_received_go(key);
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
+        socket.local = Some(local);
+        self.demux.tcp.stay_at(key, bound, local);
+        if bound.is_none()
+            && let Some(socket) = self.sockets.get_mut(key)
+        {
+            socket.hold_port(true, &mut self.demux);
+        }
+        if let Some(socket) = self.sockets.get(key) {
+            socket.apply_receive_buffer(&self.sessions);
+        }
+        self.sockets.touch(key);
+        Ok(as_family(local, options.ipv6))
+    }
+
     /// A socket whose connection was not made is not bound, but for what its program has chosen:
     /// the next attempt gets a port of its own.
     fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
@@ -185,27 +303,6 @@ impl Stack {
             socket.kind = Kind::Idle(SocketKind::Stream);
             let same_address = SocketAddr::new(bound.ip(), 0);
             self.bind(key, same_address.into())?;
-        }
-        Ok(())
-    }
-
-    /// Ends an attempt to connect, and tells its processes so before it is answered: the next
-    /// attempt of the same socket begins after that.
-    pub(super) fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        let (cancelled, opens) = match &mut socket.kind {
-            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.state().is_opening()),
-            Kind::Pair(p) => (p.cancel_connecting(), false),
-            _ => (false, false),
-        };
-        match (cancelled, opens, &socket.kind) {
-            (true, _, Kind::Pair(_)) => self.admission().flush_pair(key),
-            (true, ..) => {
-                self.send_from(key);
-                self.flush_connection(key);
-            }
-            (false, true, _) => return Err(RequestError::UnderWay),
-            (false, false, _) => return Err(RequestError::NotUnderWay),
         }
         Ok(())
     }
