@@ -114,7 +114,10 @@ impl Stack {
     fn reset_peer(&mut self, key: u32) {
         if let Some(c) = self.sockets.connection_mut(key).filter(|c| !c.is_over) {
             c.tcb.abort();
-            let _ = self.transmit(key);
+            let (sessions, link) = (&mut self.sessions, &mut self.link);
+            let _ = self
+                .sockets
+                .transmit(key, sessions, link, &mut self.counters, self.now);
         }
     }
 

@@ -7,51 +7,89 @@
 //! who sends on a few. Owns [`Stack::flush`], which the loop calls, and the order of those
 //! that wait.
 
-use crate::Stack;
 use crate::account::Account;
+use crate::admission::Admission;
 use crate::at_work::AtWork;
+use crate::bulk_senders::BulkSenders;
 use crate::counters::Counters;
+use crate::datagram::DatagramOutput;
+use crate::demux::Demux;
+use crate::half_open::HalfOpens;
+use crate::link::Link;
+use crate::output::Sent;
 use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
+use crate::timers::Wheel;
 use crate::turns::{Of, PIECE, SEGMENT};
+use longshore_tcp::{Events, Instant};
 use std::sync::Arc;
 
 /// So many sockets are flushed whatever they have to send.
 const FEW: usize = 4;
 
-impl Stack {
-    /// Looks at every socket that this turn has touched; says whether there were any.
-    #[inline]
-    pub fn flush(&mut self) -> bool {
-        let were_given_up = self.sockets.given_up.are_any();
-        if were_given_up {
-            self.admission().reset_some_waiting();
+/// What is seen to beside telling the host where the streams stand.
+const MORE_THAN_EDGES: Events = Events::URGENT
+    .union(Events::SND_ACKED)
+    .union(Events::RCVBUF)
+    .union(Events::CLOSED)
+    .union(Events::TIME_WAIT);
+
+/// Flushes what a turn has touched: borrows the sockets with their sessions, the link that they send
+/// over, and all that is let in, ended or told by it.
+pub(crate) struct Flush<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) half_open: &'a mut HalfOpens,
+    pub(crate) demux: &'a mut Demux,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) link: &'a mut Link,
+    pub(crate) settings: &'a Settings,
+    pub(crate) bulk_senders: &'a mut BulkSenders,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) now: Instant,
+}
+
+impl Flush<'_> {
+    /// What lets connections in, and ends them.
+    pub(crate) fn admission(&mut self) -> Admission<'_> {
+        Admission {
+            sockets: self.sockets,
+            half_open: self.half_open,
+            demux: self.demux,
+            sessions: self.sessions,
+            link: self.link,
+            settings: self.settings,
+            counters: self.counters,
+            now: self.now,
         }
-        let are_touched = self.sockets.have_work_left();
-        if are_touched {
-            self.flush_touched();
-            self.sessions.at_work = AtWork::Nobodys;
-        }
-        if self.half_open.are_given_up() {
-            self.handshakes().reset_some_half_open();
-            return true;
-        }
-        are_touched || were_given_up
     }
 
-    #[inline(never)]
-    fn flush_touched(&mut self) {
+    /// What sends datagrams.
+    fn datagrams(&mut self) -> DatagramOutput<'_> {
+        DatagramOutput {
+            sockets: self.sockets,
+            ports: &mut self.demux.udp,
+            sessions: self.sessions,
+            link: self.link,
+            access: &self.settings.access,
+            counters: self.counters,
+            now: self.now,
+        }
+    }
+
+    /// Looks at every socket that this turn has touched, as far as the shares of their users go.
+    pub(crate) fn touched(&mut self) {
         self.sockets.are_yet_to_tell = false;
         self.sockets.have_more_to_pass = false;
         self.sockets.have_datagrams = false;
         if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
-            return self.flush_by_shares();
+            return self.by_shares();
         }
         let count = self.sockets.dirty.len();
         for i in 0..count {
             if let Some(key) = self.sockets.dirty.get(i).copied() {
-                self.flush_one(key);
+                self.one(key);
             }
         }
         // What was touched meanwhile (a connection with more to send) is next
@@ -63,59 +101,134 @@ impl Stack {
         }
     }
 
+    /// Sends what a socket has to send, as much of it as goes in one turn, and tells its host what
+    /// there is to tell.
     #[inline(never)]
-    fn flush_one(&mut self, key: u32) {
+    fn one(&mut self, key: u32) {
         self.sessions.at_work = AtWork::Socket(key);
-        let Some(socket) = self.sockets.slab.get_mut(key) else {
+        let now = self.now;
+        let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
             return;
         };
         socket.dirty = false;
         let Kind::Stream(c) = &socket.kind else {
-            return self.flush_other(key);
+            return self.other(key);
         };
         if c.tcb.may_have_to_send() {
-            self.send_from(key);
+            let sent = socket.transmit(self.sessions, self.link, self.counters, now);
+            if sent != Sent::All {
+                return self.finish(key, sent);
+            }
         }
-        self.flush_connection(key);
+        if let Some(events) = socket.report_plainly(key, wheel, self.sessions, now) {
+            self.handle_events(key, events);
+        }
     }
 
     #[inline(never)]
-    fn flush_other(&mut self, key: u32) {
+    fn other(&mut self, key: u32) {
         match self.sockets.get_mut(key).map(|socket| &socket.kind) {
             Some(Kind::Pair(_)) => self.admission().flush_pair(key),
-            Some(Kind::Listener(_)) => self.flush_listener(key),
+            Some(Kind::Listener(_)) => self.listener(key),
             Some(Kind::Datagram(_)) => {
-                if self.datagram_output().flush(key) {
-                    self.endings().forget(key);
+                if self.datagrams().flush(key) {
+                    self.admission().endings().forget(key);
                 }
             }
             Some(Kind::Stream(_) | Kind::Idle(_)) | None => {}
         }
     }
 
-    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
-    /// closes it.
-    #[inline]
-    pub(crate) fn pass_on_to(&mut self, key: u32) {
-        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
-        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
-        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
-            self.pass_on_datagrams();
+    /// Sends what a connection has to send, and tells its host, before its turn is flushed.
+    pub(crate) fn connection(&mut self, key: u32) {
+        let (sessions, link) = (&mut *self.sessions, &mut *self.link);
+        let sent = self
+            .sockets
+            .transmit(key, sessions, link, self.counters, self.now);
+        self.finish(key, sent);
+    }
+
+    /// Tells the host of a connection, which has sent as much as this says, what there is to tell;
+    /// what is left is sent in the next turn, or when the next hop has answered.
+    #[inline(never)]
+    fn finish(&mut self, key: u32, sent: Sent) {
+        match sent {
+            Sent::All => {}
+            Sent::More => self.sockets.touch(key),
+            Sent::Unresolved => self.sockets.unresolved.push(key),
+        }
+        let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
+            return;
+        };
+        if let Some(events) = socket.report_plainly(key, wheel, self.sessions, self.now) {
+            self.handle_events(key, events);
         }
     }
 
-    #[cold]
-    fn pass_on_datagrams(&mut self) {
-        let at_work = self.sessions.at_work;
-        self.datagram_output().flush_ahead();
-        self.take_own_packets();
-        self.sessions.at_work = at_work;
+    /// Does what there is to do for a connection to which this has happened, or whose program
+    /// has closed it or not accepted it yet, or waits for so much.
+    #[inline(never)]
+    fn handle_events(&mut self, key: u32, events: Events) {
+        let Some(socket) = self.sockets.get_mut(key) else {
+            return;
+        };
+        let (has_block, orphan) = (socket.has_block(), socket.orphan);
+        let Kind::Stream(c) = &mut socket.kind else {
+            return;
+        };
+        // Over before its program closed it: no event is to come.
+        let is_done = orphan && c.is_over;
+        let mut sent_for_others = None;
+        // What makes a report worth its while beside the edges themselves.
+        let mut also = events.contains(Events::URGENT);
+        if events.contains(Events::SND_ACKED) {
+            self.link.confirm(c.remote.ip(), self.now);
+            sent_for_others = socket.forwarding.is_some().then(|| c.tcb.snd_acked());
+            let size = socket.options.send_buffer;
+            let wanted = c.send_buffer_wanted(size, self.bulk_senders, self.now);
+            if wanted != u64::from(size) {
+                also |= socket.tune_send_buffer(wanted, self.sessions);
+            }
+        }
+        if let Some(acked) = sent_for_others {
+            self.admission().transfers().forwarded(key, acked);
+        }
+        if events.contains(Events::RCVBUF)
+            && let Some(socket) = self.sockets.get(key)
+        {
+            socket.apply_receive_buffer(self.sessions);
+        }
+        if has_block && !orphan {
+            if let Some(socket) = self.sockets.get_mut(key) {
+                if events.contains(Events::URGENT) {
+                    socket.tell_owner_of_urgent(self.sessions);
+                }
+                if socket.has_marks() {
+                    let is_below = socket.report_by_lowat(self.sessions, self.now, also);
+                    self.counters.waits.below_low_water += u64::from(is_below);
+                } else {
+                    socket.report_also(self.sessions, self.now, also);
+                }
+            }
+        } else if has_block {
+            self.admission().endings().release_if_delivered(key);
+        }
+        // One turn may bring the FIN and a reset after it: then TIME-WAIT is over already.
+        if events.contains(Events::CLOSED) {
+            self.admission().endings().disconnect(key);
+        } else if events.contains(Events::TIME_WAIT) {
+            self.admission().endings().enter_time_wait(key);
+        } else if is_done {
+            self.admission().endings().forget(key);
+        } else {
+            self.sockets.arm(key);
+        }
     }
 
     /// Tells a listener's host of the connections that have come.
-    fn flush_listener(&mut self, key: u32) {
+    fn listener(&mut self, key: u32) {
         let socket = self.sockets.get_mut(key);
-        let flushed = socket.and_then(|s| s.flush_listener(&mut self.sessions, self.now));
+        let flushed = socket.and_then(|s| s.flush_listener(self.sessions, self.now));
         let Some(flushed) = flushed else {
             return;
         };
@@ -128,9 +241,9 @@ impl Stack {
         self.sockets.arm(key);
     }
 
-    /// As `flush_other`, for many: those of each user as far as its share goes.
+    /// As `touched`, of many: those of each user as far as its share goes.
     #[inline(never)]
-    fn flush_by_shares(&mut self) {
+    fn by_shares(&mut self) {
         let turn = self.counters.event_loop.turns;
         let mut dirty = std::mem::take(&mut self.sockets.dirty);
         for key in dirty.drain(..) {
@@ -138,10 +251,10 @@ impl Stack {
                 continue;
             };
             if self.sessions.has_output_left(session, turn) {
-                self.flush_and_count(session, key);
+                self.one_of(session, key);
             } else {
-                let sockets = &mut self.sockets;
-                sockets.postpone(session, key, &mut self.sessions, &mut self.counters);
+                self.sockets
+                    .postpone(session, key, self.sessions, self.counters);
             }
         }
         dirty.append(&mut self.sockets.dirty);
@@ -150,12 +263,12 @@ impl Stack {
             let Some(session) = self.sockets.waiting_sessions.pop_front() else {
                 break;
             };
-            self.flush_postponed(session);
+            self.postponed_of(session);
         }
     }
 
     /// Serves those that wait in a session, as far as their user's share goes.
-    fn flush_postponed(&mut self, session: u32) {
+    fn postponed_of(&mut self, session: u32) {
         let turn = self.counters.event_loop.turns;
         while let Some(s) = self.sessions.get_mut(session) {
             let spent = |account: &Arc<Account>| account.spent.left(Of::Output, turn) == 0;
@@ -166,14 +279,15 @@ impl Stack {
                 return self.sockets.waiting_sessions.push_back(session);
             }
             if let Some(key) = s.postponed.pop_front() {
-                self.flush_and_count(session, key);
+                self.one_of(session, key);
             }
         }
     }
 
-    fn flush_and_count(&mut self, session: u32, key: u32) {
+    /// Flushes a socket, which counts against the share of the user of its session.
+    fn one_of(&mut self, session: u32, key: u32) {
         let before = self.counters.output();
-        self.flush_one(key);
+        self.one(key);
         let cost = self.counters.output().wrapping_sub(before).max(1);
         if let Some(account) = self.sessions.account_of(session) {
             let cost = u32::try_from(cost).unwrap_or(u32::MAX);
@@ -181,6 +295,36 @@ impl Stack {
                 .spent
                 .spend(Of::Output, self.counters.event_loop.turns, cost);
         }
+    }
+}
+
+impl Socket {
+    /// Tells its host where the streams of a connection stand, whose key this is, and sets its timer.
+    /// If more has happened, or its host is to be told by other rules, that is left to be done: what
+    /// has.
+    #[inline(always)]
+    fn report_plainly(
+        &mut self,
+        key: u32,
+        wheel: &mut Wheel<u32>,
+        sessions: &mut Sessions,
+        now: Instant,
+    ) -> Option<Events> {
+        self.count_landed(sessions);
+        let Kind::Stream(c) = &mut self.kind else {
+            return None;
+        };
+        c.tcb.note_send_buffer(self.options.send_buffer, now);
+        let events = c.tcb.take_events();
+        let is_plain = self.has_block() && !self.orphan && !self.has_marks();
+        if events.intersects(MORE_THAN_EDGES) || !is_plain {
+            return Some(events);
+        }
+        self.report(sessions, now);
+        if let Kind::Stream(c) = &self.kind {
+            wheel.set_or_clear(&mut self.alarm, key, c.deadline());
+        }
+        None
     }
 }
 

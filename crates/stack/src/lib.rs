@@ -17,7 +17,7 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `sockets`, `socket`, `told`, `slab`, `timers` | the sockets, and what is to be done for which |
+//! | `sockets`, `socket`, `told`, `slab`, `timers`, `timeouts` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `in_place`, `fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `udp_input`, `datagram` | packets in, whatever they are |
@@ -130,6 +130,7 @@ mod telling;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 mod timers;
 mod transfers;
 mod turns;
@@ -350,7 +351,7 @@ impl Stack {
     /// of the timer wheel, so of many turns in one the first looks at them.
     #[inline]
     pub fn handle_timeouts(&mut self) -> bool {
-        let any = self.now >= self.next_tick && self.handle_tick();
+        let any = self.now >= self.next_tick && self.timeouts().handle_tick();
         if self.link.take_changed() {
             self.sessions.publish_routes(&self.link, &self.settings);
             self.sockets.retry_unresolved();
@@ -379,26 +380,23 @@ impl Stack {
         }
     }
 
-    #[inline(never)]
-    fn handle_tick(&mut self) -> bool {
-        self.next_tick = timers::end_of_tick(self.now);
-        let mut due = self.sockets.take_due(self.now);
-        let any = !due.is_empty();
-        for key in due.drain(..) {
-            self.sessions.at_work = AtWork::Socket(key);
-            self.socket_timer(key);
+    /// Looks at every socket that this turn has touched; says whether there were any.
+    #[inline]
+    pub fn flush(&mut self) -> bool {
+        let were_given_up = self.sockets.given_up.are_any();
+        if were_given_up {
+            self.admission().reset_some_waiting();
         }
-        self.sockets.due = due;
-        let any = self.tcp_input().retransmit_syn_acks() || any;
-        self.sessions.at_work = AtWork::Nobodys;
-        self.demux.expire_waits(self.now);
-        if self.link.neighbor_deadline().is_some_and(|t| t <= self.now) {
-            let gave_up = self.link.poll_neighbors(self.now, &mut self.counters);
-            if gave_up {
-                self.sockets.retry_unresolved();
-            }
+        let are_touched = self.sockets.have_work_left();
+        if are_touched {
+            self.flushing().touched();
+            self.sessions.at_work = AtWork::Nobodys;
         }
-        any
+        if self.half_open.are_given_up() {
+            self.handshakes().reset_some_half_open();
+            return true;
+        }
+        are_touched || were_given_up
     }
 
     /// When [`handle_timeouts`](Self::handle_timeouts) has something to do, at the earliest.

@@ -70,17 +70,32 @@ impl Sockets {
         counters: &mut Counters,
         now: Instant,
     ) -> Sent {
-        let Some(socket) = self.get_mut(key) else {
+        let socket = self.get_mut(key);
+        let may_have_to = |s: &&mut Socket| match &s.kind {
+            Kind::Stream(c) => c.tcb.may_have_to_send(),
+            _ => false,
+        };
+        socket.filter(may_have_to).map_or(Sent::All, |socket| {
+            socket.transmit(sessions, link, counters, now)
+        })
+    }
+}
+
+impl Socket {
+    /// Sends what it, a connection, has to send, if there is something, [`SEGMENTS_A_TURN`]
+    /// segments at most.
+    pub(crate) fn transmit(
+        &mut self,
+        sessions: &mut Sessions,
+        link: &mut Link,
+        counters: &mut Counters,
+        now: Instant,
+    ) -> Sent {
+        let options = &self.options;
+        let Kind::Stream(c) = &mut self.kind else {
             return Sent::All;
         };
-        let options = &socket.options;
-        let Kind::Stream(c) = &mut socket.kind else {
-            return Sent::All;
-        };
-        if !c.tcb.may_have_to_send() {
-            return Sent::All;
-        }
-        let Some(local) = &socket.local else {
+        let Some(local) = &self.local else {
             return Sent::All;
         };
         let Some(addresses) = &AddressPair::new(local.ip(), c.remote.ip()) else {
@@ -108,12 +123,12 @@ impl Sockets {
             NextHop::Neighbor(_) if link.capabilities.passes_payload => Use::Pass,
             _ => Use::Read,
         };
-        let session = sessions.get_unshown_mut(socket.session);
+        let session = sessions.get_unshown_mut(self.session);
         let mut outlet = Outlet {
             source: session.map(|s| (&s.host.send, &mut s.host.meter.to_adapter)),
-            index: socket.id.index,
-            immediate: &socket.immediate,
-            moved: &mut socket.payload.to_adapter,
+            index: self.id.index,
+            immediate: &self.immediate,
+            moved: &mut self.payload.to_adapter,
             used,
             c,
             local,

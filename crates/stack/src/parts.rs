@@ -5,12 +5,14 @@ use crate::Stack;
 use crate::admission::Admission;
 use crate::datagram::DatagramOutput;
 use crate::endings::Endings;
+use crate::flush::Flush;
 use crate::half_open::Handshakes;
 use crate::icmp::IcmpErrors;
 use crate::input::PacketInput;
 use crate::requests::{Requests, Setup};
 use crate::responder::Responder;
 use crate::tcp_input::TcpInput;
+use crate::timeouts::Timeouts;
 use crate::transfers::Transfers;
 use crate::udp_input::UdpInput;
 
@@ -23,6 +25,39 @@ impl Stack {
             sessions: &mut self.sessions,
             counters: &mut self.counters,
             now: self.now,
+        }
+    }
+
+    /// What ends a turn.
+    pub(crate) fn flushing(&mut self) -> Flush<'_> {
+        Flush {
+            sockets: &mut self.sockets,
+            half_open: &mut self.half_open,
+            demux: &mut self.demux,
+            sessions: &mut self.sessions,
+            link: &mut self.link,
+            settings: &self.settings,
+            bulk_senders: &mut self.bulk_senders,
+            counters: &mut self.counters,
+            now: self.now,
+        }
+    }
+
+    /// What does what is due.
+    pub(crate) fn timeouts(&mut self) -> Timeouts<'_> {
+        Timeouts {
+            tcp: TcpInput {
+                sockets: &mut self.sockets,
+                half_open: &mut self.half_open,
+                demux: &mut self.demux,
+                sessions: &mut self.sessions,
+                link: &mut self.link,
+                limits: &mut self.limits,
+                settings: &self.settings,
+                counters: &mut self.counters,
+                now: self.now,
+            },
+            next_tick: &mut self.next_tick,
         }
     }
 

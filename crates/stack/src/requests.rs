@@ -499,14 +499,30 @@ impl Stack {
         };
         match (cancelled, opens, &socket.kind) {
             (true, _, Kind::Pair(_)) => self.admission().flush_pair(key),
-            (true, ..) => {
-                self.send_from(key);
-                self.flush_connection(key);
-            }
+            (true, ..) => self.flushing().connection(key),
             (false, true, _) => return Err(RequestError::UnderWay),
             (false, false, _) => return Err(RequestError::NotUnderWay),
         }
         Ok(())
+    }
+
+    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
+    /// closes it.
+    #[inline]
+    fn pass_on_to(&mut self, key: u32) {
+        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
+        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
+        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
+            self.pass_on_datagrams();
+        }
+    }
+
+    #[cold]
+    fn pass_on_datagrams(&mut self) {
+        let at_work = self.sessions.at_work;
+        self.datagram_output().flush_ahead();
+        self.take_own_packets();
+        self.sessions.at_work = at_work;
     }
 
     /// Tells a process that may have room again of the sockets for which it had none: no

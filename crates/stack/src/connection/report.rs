@@ -137,7 +137,7 @@ impl Socket {
 
     /// Its owner is to be told that there is urgent data.
     #[cold]
-    pub(super) fn tell_owner_of_urgent(&self, sessions: &mut Sessions) {
+    pub(crate) fn tell_owner_of_urgent(&self, sessions: &mut Sessions) {
         if let Some(session) = sessions.get_mut(self.session) {
             session.host.note_urgent(self.id, &self.edges());
         }
@@ -146,21 +146,21 @@ impl Socket {
     /// Tells the host of a connection what it may be waiting for. Acknowledgments are told
     /// when a quarter of the buffer has become free; fewer wait for something to ride on.
     #[inline(always)]
-    pub(super) fn report(&mut self, sessions: &mut Sessions, now: Instant) {
+    pub(crate) fn report(&mut self, sessions: &mut Sessions, now: Instant) {
         self.report_by::<false>(sessions, now, false);
     }
 
     /// As `report`, in any case if `also` has it (the send buffer has become larger, or there is
     /// urgent data).
     #[inline(never)]
-    pub(super) fn report_also(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
+    pub(crate) fn report_also(&mut self, sessions: &mut Sessions, now: Instant, also: bool) {
         self.report_by::<false>(sessions, now, also);
     }
 
     /// As `report_also`, for a socket with a low-water mark in one of its streams; whether it was
     /// told of less than it waits for, and so nobody is woken.
     #[inline(never)]
-    pub(super) fn report_by_lowat(
+    pub(crate) fn report_by_lowat(
         &mut self,
         sessions: &mut Sessions,
         now: Instant,
