@@ -115,7 +115,7 @@ impl Admission<'_> {
         let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
         let Some(number) = put_accept_record(listener, session, &record) else {
             session.host.give_block_back(id);
-            self.sessions.arena_is_full(session_key, &mut self.counters);
+            self.sessions.arena_is_full(session_key, self.counters);
             return None;
         };
         session.enter(id, key);
@@ -133,10 +133,10 @@ impl Admission<'_> {
             _ => {}
         }
         if let Some(socket) = self.sockets.get(key) {
-            socket.apply_receive_buffer(&self.sessions);
+            socket.apply_receive_buffer(self.sessions);
         }
         if let Some(socket) = self.sockets.get_mut(key) {
-            socket.hold_port(false, &mut self.demux);
+            socket.hold_port(false, self.demux);
         }
         self.counters.tcp.passive_opens += 1;
         self.sockets.touch(listener_key);
@@ -161,7 +161,7 @@ impl Admission<'_> {
                 && let Some(key) = self.sockets.key_of(self.sessions, session, id)
                 && let Some(socket) = self.sockets.get_mut(key)
             {
-                socket.accepted(by, &mut self.sessions, self.now);
+                socket.accepted(by, self.sessions, self.now);
             }
         }
         self.let_in(listener);
@@ -189,7 +189,7 @@ impl Admission<'_> {
             }
         }
         if has_entering && let Some(socket) = self.sockets.get(listener) {
-            socket.mark_entering(&self.sessions);
+            socket.mark_entering(self.sessions);
         }
     }
 
@@ -236,7 +236,7 @@ impl Admission<'_> {
                     if let Some(key) = self.sockets.key_of(self.sessions, session, id) {
                         self.sessions.at_work = AtWork::Socket(key);
                         if let Some(socket) = self.sockets.get_mut(key) {
-                            socket.accepted(by, &mut self.sessions, self.now);
+                            socket.accepted(by, self.sessions, self.now);
                         }
                     }
                 }

@@ -1,6 +1,5 @@
 //! Connections and listeners, as their hosts are told of them: `report` has what is told of a
 //! connection, and `listener` of those that wait for a listener.
 
-mod end;
 mod listener;
 mod report;

@@ -1,5 +1,5 @@
-//! UDP sockets: what they are bound to, and how they are found. What comes for them is `udp_input`'s,
-//! and [`outgoing`] has how each datagram leaves.
+//! UDP sockets: what they are bound to, and how they are found. What comes for them is
+//! `udp_input`'s, and [`outgoing`] has how each datagram leaves.
 //!
 //! Owns [`DatagramOutput`]; `flush` calls it for each UDP socket that a turn has touched.
 

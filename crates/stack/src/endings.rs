@@ -54,7 +54,7 @@ impl Endings<'_> {
     pub(crate) fn close(&mut self, key: u32, linger: Linger) {
         let now = self.now;
         let socket = self.sockets.get(key);
-        if !socket.is_some_and(|s| s.is_lent_on(&self.sessions)) {
+        if !socket.is_some_and(|s| s.is_lent_on(self.sessions)) {
             self.transfers().leave_received(key);
         }
         let Some(socket) = self.sockets.get_mut(key) else {
@@ -114,12 +114,12 @@ impl Endings<'_> {
         l.shut = true;
         self.demux.tcp.stop_listening(local.port(), key);
         if let Some(socket) = self.sockets.get_mut(key) {
-            socket.give_port_back(key, &mut self.demux);
+            socket.give_port_back(key, self.demux);
         }
         self.sockets.give_up_waiting(key);
         self.half_open.renew_for(key, self.sockets);
         if let Some(socket) = self.sockets.get(key) {
-            socket.mark_entering(&self.sessions);
+            socket.mark_entering(self.sessions);
         }
     }
 
@@ -139,7 +139,7 @@ impl Endings<'_> {
         let (record, remote, flow) = (longshore_tcp::TimeWait::of(&c.tcb), c.remote, c.flow);
         c.is_over = true;
         if let Some(socket) = self.sockets.get_mut(key) {
-            socket.let_port_go(&mut self.demux);
+            socket.let_port_go(self.demux);
         }
         self.demux.remove(&flow);
         self.demux.wait(
@@ -177,10 +177,10 @@ impl Endings<'_> {
             c.rcv.end_at(end, consumed, &mut s.host.receive);
         }
         if let Some(socket) = self.sockets.get_mut(key) {
-            socket.give_port_back(key, &mut self.demux);
+            socket.give_port_back(key, self.demux);
         }
         if !was_made && let Some(socket) = self.sockets.get_mut(key) {
-            socket.leave_address(key, &mut self.demux);
+            socket.leave_address(key, self.demux);
         }
         self.after_end(key);
     }
@@ -221,7 +221,7 @@ impl Endings<'_> {
     pub(crate) fn forget(&mut self, key: u32) {
         self.transfers().release_block(key);
         if let Some(socket) = self.sockets.get_mut(key) {
-            socket.let_port_go(&mut self.demux);
+            socket.let_port_go(self.demux);
         }
         let Some(socket) = self.sockets.remove(key) else {
             return;

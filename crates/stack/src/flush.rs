@@ -4,8 +4,8 @@
 //! A few sockets are flushed at once. Of many, each user's have a share of the turn
 //! (`turns`): those beyond it wait in their session's queue and have their turn
 //! again, so that who sends on thousands of sockets makes others wait no longer than one
-//! who sends on a few. Owns [`Stack::flush`], which the loop calls, and the order of those
-//! that wait.
+//! who sends on a few. Owns [`Flush`], by which the stack ends a turn in which more is to be done
+//! than the usual, and the order of those that wait.
 
 use crate::account::Account;
 use crate::admission::Admission;
@@ -17,6 +17,7 @@ use crate::demux::Demux;
 use crate::half_open::HalfOpens;
 use crate::link::Link;
 use crate::output::Sent;
+use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::socket::{Kind, Socket};
@@ -27,7 +28,7 @@ use longshore_tcp::{Events, Instant};
 use std::sync::Arc;
 
 /// So many sockets are flushed whatever they have to send.
-const FEW: usize = 4;
+pub(crate) const FEW: usize = 4;
 
 /// What is seen to beside telling the host where the streams stand.
 const MORE_THAN_EDGES: Events = Events::URGENT
@@ -35,6 +36,17 @@ const MORE_THAN_EDGES: Events = Events::URGENT
     .union(Events::RCVBUF)
     .union(Events::CLOSED)
     .union(Events::TIME_WAIT);
+
+/// What is left to be done for a socket that is flushed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Left {
+    /// It is a connection, and sending went so.
+    Sent(Sent),
+    /// The same, and this has happened to it, of which its host is to be told, too.
+    Events(Sent, Events),
+    /// It is none.
+    Other,
+}
 
 /// Flushes what a turn has touched: borrows the sockets with their sessions, the link that they send
 /// over, and all that is let in, ended or told by it.
@@ -66,7 +78,7 @@ impl Flush<'_> {
     }
 
     /// What sends datagrams.
-    fn datagrams(&mut self) -> DatagramOutput<'_> {
+    pub(crate) fn datagrams(&mut self) -> DatagramOutput<'_> {
         DatagramOutput {
             sockets: self.sockets,
             ports: &mut self.demux.udp,
@@ -75,53 +87,6 @@ impl Flush<'_> {
             access: &self.settings.access,
             counters: self.counters,
             now: self.now,
-        }
-    }
-
-    /// Looks at every socket that this turn has touched, as far as the shares of their users go.
-    pub(crate) fn touched(&mut self) {
-        self.sockets.are_yet_to_tell = false;
-        self.sockets.have_more_to_pass = false;
-        self.sockets.have_datagrams = false;
-        if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
-            return self.by_shares();
-        }
-        let count = self.sockets.dirty.len();
-        for i in 0..count {
-            if let Some(key) = self.sockets.dirty.get(i).copied() {
-                self.one(key);
-            }
-        }
-        // What was touched meanwhile (a connection with more to send) is next
-        // turn's.
-        if self.sockets.dirty.len() == count {
-            self.sockets.dirty.clear();
-        } else {
-            self.sockets.dirty.drain(..count);
-        }
-    }
-
-    /// Sends what a socket has to send, as much of it as goes in one turn, and tells its host what
-    /// there is to tell.
-    #[inline(never)]
-    fn one(&mut self, key: u32) {
-        self.sessions.at_work = AtWork::Socket(key);
-        let now = self.now;
-        let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
-            return;
-        };
-        socket.dirty = false;
-        let Kind::Stream(c) = &socket.kind else {
-            return self.other(key);
-        };
-        if c.tcb.may_have_to_send() {
-            let sent = socket.transmit(self.sessions, self.link, self.counters, now);
-            if sent != Sent::All {
-                return self.finish(key, sent);
-            }
-        }
-        if let Some(events) = socket.report_plainly(key, wheel, self.sessions, now) {
-            self.handle_events(key, events);
         }
     }
 
@@ -139,28 +104,65 @@ impl Flush<'_> {
         }
     }
 
-    /// Sends what a connection has to send, and tells its host, before its turn is flushed.
-    pub(crate) fn connection(&mut self, key: u32) {
-        let (sessions, link) = (&mut *self.sessions, &mut *self.link);
-        let sent = self
-            .sockets
-            .transmit(key, sessions, link, self.counters, self.now);
-        self.finish(key, sent);
+    /// Ends an attempt to connect, and tells its processes so before it is answered: the next
+    /// attempt of the same socket begins after that.
+    pub(crate) fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
+        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let (cancelled, opens) = match &mut socket.kind {
+            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.state().is_opening()),
+            Kind::Pair(p) => (p.cancel_connecting(), false),
+            _ => (false, false),
+        };
+        match (cancelled, opens, &socket.kind) {
+            (true, _, Kind::Pair(_)) => self.admission().flush_pair(key),
+            (true, ..) => self.connection(key),
+            (false, true, _) => return Err(RequestError::UnderWay),
+            (false, false, _) => return Err(RequestError::NotUnderWay),
+        }
+        Ok(())
     }
 
-    /// Tells the host of a connection, which has sent as much as this says, what there is to tell;
-    /// what is left is sent in the next turn, or when the next hop has answered.
+    /// Flushes a socket.
+    fn one(&mut self, key: u32) {
+        let (sessions, link, counters) =
+            (&mut *self.sessions, &mut *self.link, &mut *self.counters);
+        let left = self
+            .sockets
+            .flush_one(key, sessions, link, counters, self.now);
+        if let Some(left) = left {
+            self.finish(key, left);
+        }
+    }
+
+    /// Sends what a connection has to send, and tells its host, before its turn is flushed.
+    fn connection(&mut self, key: u32) {
+        let (link, counters) = (&mut *self.link, &mut *self.counters);
+        let left = self
+            .sockets
+            .get_with_wheel(key)
+            .and_then(|(socket, wheel)| {
+                socket.flush(key, wheel, self.sessions, (link, counters), self.now)
+            });
+        if let Some(left) = left {
+            self.finish(key, left);
+        }
+    }
+
+    /// Does what is left to be done for a socket: what was not sent is sent in the next turn, or when
+    /// the next hop has answered.
     #[inline(never)]
-    fn finish(&mut self, key: u32, sent: Sent) {
+    pub(crate) fn finish(&mut self, key: u32, left: Left) {
+        let (sent, events) = match left {
+            Left::Sent(sent) => (sent, None),
+            Left::Events(sent, events) => (sent, Some(events)),
+            Left::Other => return self.other(key),
+        };
         match sent {
             Sent::All => {}
             Sent::More => self.sockets.touch(key),
             Sent::Unresolved => self.sockets.unresolved.push(key),
         }
-        let Some((socket, wheel)) = self.sockets.get_with_wheel(key) else {
-            return;
-        };
-        if let Some(events) = socket.report_plainly(key, wheel, self.sessions, self.now) {
+        if let Some(events) = events {
             self.handle_events(key, events);
         }
     }
@@ -241,9 +243,9 @@ impl Flush<'_> {
         self.sockets.arm(key);
     }
 
-    /// As `touched`, of many: those of each user as far as its share goes.
+    /// Flushes many: those of each user as far as its share goes.
     #[inline(never)]
-    fn by_shares(&mut self) {
+    pub(crate) fn by_shares(&mut self) {
         let turn = self.counters.event_loop.turns;
         let mut dirty = std::mem::take(&mut self.sockets.dirty);
         for key in dirty.drain(..) {
@@ -298,18 +300,43 @@ impl Flush<'_> {
     }
 }
 
+impl Sockets {
+    /// Does for a socket what nearly always is all: sends what it has to send, and tells its host
+    /// where its streams stand. What is left to be done, if there is more.
+    #[inline(never)]
+    pub(crate) fn flush_one(
+        &mut self,
+        key: u32,
+        sessions: &mut Sessions,
+        link: &mut Link,
+        counters: &mut Counters,
+        now: Instant,
+    ) -> Option<Left> {
+        sessions.at_work = AtWork::Socket(key);
+        let (socket, wheel) = self.get_with_wheel(key)?;
+        socket.dirty = false;
+        socket.flush(key, wheel, sessions, (link, counters), now)
+    }
+}
+
 impl Socket {
-    /// Tells its host where the streams of a connection stand, whose key this is, and sets its timer.
-    /// If more has happened, or its host is to be told by other rules, that is left to be done: what
-    /// has.
+    /// As [`Sockets::flush_one`], of it, whose key this is.
     #[inline(always)]
-    fn report_plainly(
+    fn flush(
         &mut self,
         key: u32,
         wheel: &mut Wheel<u32>,
         sessions: &mut Sessions,
+        (link, counters): (&mut Link, &mut Counters),
         now: Instant,
-    ) -> Option<Events> {
+    ) -> Option<Left> {
+        let Kind::Stream(c) = &self.kind else {
+            return Some(Left::Other);
+        };
+        let sent = match c.tcb.may_have_to_send() {
+            true => self.transmit(sessions, link, counters, now),
+            false => Sent::All,
+        };
         self.count_landed(sessions);
         let Kind::Stream(c) = &mut self.kind else {
             return None;
@@ -318,13 +345,13 @@ impl Socket {
         let events = c.tcb.take_events();
         let is_plain = self.has_block() && !self.orphan && !self.has_marks();
         if events.intersects(MORE_THAN_EDGES) || !is_plain {
-            return Some(events);
+            return Some(Left::Events(sent, events));
         }
         self.report(sessions, now);
         if let Kind::Stream(c) = &self.kind {
             wheel.set_or_clear(&mut self.alarm, key, c.deadline());
         }
-        None
+        (sent != Sent::All).then_some(Left::Sent(sent))
     }
 }
 

@@ -53,7 +53,7 @@ impl IcmpErrors<'_> {
             protocol::TCP => {
                 let kind = told_to_tcp(error.kind);
                 if let Some((key, seq)) = self.handshakes.half_open.in_flight(
-                    &self.handshakes.demux,
+                    self.handshakes.demux,
                     (local, remote),
                     error.tcp_seq,
                 ) {
@@ -77,10 +77,10 @@ impl IcmpErrors<'_> {
                 false
             }
             protocol::UDP => {
-                let key =
-                    self.handshakes
-                        .sockets
-                        .datagram_at(&self.handshakes.demux, local, remote);
+                let key = self
+                    .handshakes
+                    .sockets
+                    .datagram_at(self.handshakes.demux, local, remote);
                 if let Some(key) = key {
                     self.tell_of_error(key, |socket, telling| {
                         socket.datagram_failed(reported, telling)
@@ -97,8 +97,8 @@ impl IcmpErrors<'_> {
         self.handshakes.sessions.at_work = AtWork::Socket(key);
         if let Some(socket) = self.handshakes.sockets.get_mut(key) {
             let telling = Telling {
-                sessions: &mut self.handshakes.sessions,
-                counters: &mut self.handshakes.responder.counters,
+                sessions: self.handshakes.sessions,
+                counters: self.handshakes.responder.counters,
                 now: self.handshakes.responder.now,
             };
             tell(socket, telling);
@@ -126,7 +126,7 @@ impl IcmpErrors<'_> {
                     .zip(error.tcp_seq);
                 let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
                 half_open = self.handshakes.half_open.in_flight(
-                    &self.handshakes.demux,
+                    self.handshakes.demux,
                     (local, remote),
                     error.tcp_seq,
                 );
@@ -139,7 +139,7 @@ impl IcmpErrors<'_> {
                 datagrams =
                     self.handshakes
                         .sockets
-                        .datagram_at(&self.handshakes.demux, local, remote);
+                        .datagram_at(self.handshakes.demux, local, remote);
                 if datagrams.is_none() {
                     return false;
                 }
@@ -161,7 +161,7 @@ impl IcmpErrors<'_> {
         if had_none && reduced.is_some() {
             self.handshakes
                 .sessions
-                .path_mtu_changed(&self.handshakes.responder.link);
+                .path_mtu_changed(self.handshakes.responder.link);
         }
         let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
         let mss = reduced.map(|mtu| mtu.saturating_sub(headers));

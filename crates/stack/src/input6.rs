@@ -168,10 +168,10 @@ impl PacketInput<'_> {
             Icmpv6::RouterSolicit
             | Icmpv6::RouterAdvert { .. }
             | Icmpv6::NeighborSolicit { .. }
-            | Icmpv6::NeighborAdvert { .. } => {
-                if self.link.take_ndp(ip, &icmp, data, self.now, self.counters) {
-                    return Arrived::Neighbor;
-                }
+            | Icmpv6::NeighborAdvert { .. }
+                if self.link.take_ndp(ip, &icmp, data, self.now, self.counters) =>
+            {
+                return Arrived::Neighbor;
             }
             Icmpv6::MulticastQuery {
                 group,

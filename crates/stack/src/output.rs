@@ -84,6 +84,7 @@ impl Sockets {
 impl Socket {
     /// Sends what it, a connection, has to send, if there is something, [`SEGMENTS_A_TURN`]
     /// segments at most.
+    #[inline(never)]
     pub(crate) fn transmit(
         &mut self,
         sessions: &mut Sessions,

@@ -96,13 +96,13 @@ impl Admission<'_> {
             return;
         };
         let Some(l) = self.sockets.get_mut(listener) else {
-            return self.sockets.refuse(key, &mut self.demux);
+            return self.sockets.refuse(key, self.demux);
         };
         let (options, session) = (l.options, l.session);
         // A listener that is gone while its connections are deferred may have left its key to
         // another.
         if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.is_at(server) {
-            return self.sockets.refuse(key, &mut self.demux);
+            return self.sockets.refuse(key, self.demux);
         }
         let until_data_us = match options.defer_accept_s {
             0 => 1000 * u64::from(self.settings.accepts_on_data(server.port(), &options)),
@@ -113,22 +113,22 @@ impl Admission<'_> {
         }
         let Some(Kind::Listener(listening)) = self.sockets.get_mut(listener).map(|l| &mut l.kind)
         else {
-            return self.sockets.refuse(key, &mut self.demux);
+            return self.sockets.refuse(key, self.demux);
         };
         if !listening.listener.may_establish() {
             listening.queue.push_entering(key);
             if let Some(socket) = self.sockets.get(listener) {
-                socket.mark_entering(&self.sessions);
+                socket.mark_entering(self.sessions);
             }
             return;
         }
         let flow = Flow::new(server, client);
-        self.sockets.take_place_of_single(&flow, &mut self.demux);
+        self.sockets.take_place_of_single(&flow, self.demux);
         let mut pair = Pair::new(key, client, options.tcp.delay.cork);
         pair.flow = Some(flow);
         pair.listener = Some(listener);
         let Some(other) = self.insert_accepted(flow, server, pair, (session, options)) else {
-            return self.sockets.refuse(key, &mut self.demux);
+            return self.sockets.refuse(key, self.demux);
         };
         if let Some(p) = self.sockets.pair_mut(key) {
             p.other = other;
@@ -154,9 +154,7 @@ impl Admission<'_> {
         if self.demux.is_taken(&flow) {
             return None;
         }
-        let share = self
-            .sessions
-            .take_socket_share(session, &mut self.counters)?;
+        let share = self.sessions.take_socket_share(session, self.counters)?;
         let id = SocketId {
             index: NONE,
             generation: 0,
@@ -192,11 +190,11 @@ impl Admission<'_> {
             && p.is_over()
         {
             let was_made = !p.connecting;
-            self.sockets.leave_table(key, &mut self.demux);
+            self.sockets.leave_table(key, self.demux);
             if let Some(socket) = self.sockets.get_mut(key) {
-                socket.give_port_back(key, &mut self.demux);
+                socket.give_port_back(key, self.demux);
                 if !was_made {
-                    socket.leave_address(key, &mut self.demux);
+                    socket.leave_address(key, self.demux);
                 }
             }
         }

@@ -13,16 +13,15 @@ mod options;
 mod questions;
 mod setup;
 
-use crate::Stack;
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::errors::Telling;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::{Kind, Options, Socket};
-use edges::EdgesTaken;
-use longshore_hostif::adapter::Immediate;
+use crate::socket::{Options, Socket};
+pub(crate) use edges::EdgesTaken;
 use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
+use longshore_tcp::Linger;
 use options::OptionSet;
 use questions::Reader;
 pub(crate) use setup::Setup;
@@ -72,6 +71,29 @@ pub(crate) struct Unanswered {
 }
 
 impl Unanswered {
+    /// Whether there are questions.
+    #[inline]
+    pub(crate) fn has_questions(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
+    /// Whether there are requests to bind to addresses that were in use.
+    #[inline]
+    pub(crate) fn has_late_binds(&self) -> bool {
+        !self.late_binds.is_empty()
+    }
+
+    /// Takes these.
+    #[inline]
+    pub(crate) fn take_late_binds(&mut self) -> Vec<LateBind> {
+        std::mem::take(&mut self.late_binds)
+    }
+
+    /// One of them is tried again at the end of the next turn.
+    pub(crate) fn bind_later(&mut self, late: LateBind) {
+        self.late_binds.push(late);
+    }
+
     /// Keeps those of sessions that are served.
     pub(crate) fn retain(&mut self, is_served: impl Fn(u32) -> bool) {
         self.questions.retain(|q| is_served(q.from.session));
@@ -81,16 +103,16 @@ impl Unanswered {
 
 /// How far a socket's host has written, and how far it has read, as it says; with what it says
 /// besides.
-type Moved = (u64, u64, EdgeFlags);
+pub(crate) type Moved = (u64, u64, EdgeFlags);
 
 /// What asks for more than that edges are taken.
-const MORE_THAN_EDGES: EdgeFlags = EdgeFlags::ACCEPTED
+pub(crate) const MORE_THAN_EDGES: EdgeFlags = EdgeFlags::ACCEPTED
     .union(EdgeFlags::SHUT_RD)
     .union(EdgeFlags::SHUT_WR)
     .union(EdgeFlags::RECORD_END);
 
 /// What a request is answered by that has been done, and of which there is no more to say.
-const NOTHING: (u64, Address) = (0, Address::NONE);
+pub(crate) const NOTHING: (u64, Address) = (0, Address::NONE);
 
 /// Does what processes ask: borrows what [`Setup`] does, and the requests that are not answered yet.
 pub(crate) struct Requests<'a> {
@@ -101,7 +123,12 @@ pub(crate) struct Requests<'a> {
 impl Requests<'_> {
     /// Does what a process asks of the socket of this key, for whose datagrams that is not too
     /// early.
-    fn serve(&mut self, from: From, request: &Request, key: u32) -> Result<(), RequestError> {
+    pub(crate) fn serve(
+        &mut self,
+        from: From,
+        request: &Request,
+        key: u32,
+    ) -> Result<(), RequestError> {
         match *request {
             Request::Urgent {
                 snd_edge,
@@ -187,7 +214,7 @@ impl Requests<'_> {
 
     /// What a process that has ended had written or read and not yet told us of is taken
     /// from the socket's block, checked like any request.
-    pub(crate) fn take_last_edges(&mut self, key: u32) {
+    fn take_last_edges(&mut self, key: u32) {
         let Some(socket) = self.setup.sockets.get(key) else {
             return;
         };
@@ -222,7 +249,7 @@ impl Requests<'_> {
     }
 
     /// Does what is left to be done when edges were taken.
-    fn finish_edges(
+    pub(crate) fn finish_edges(
         &mut self,
         key: u32,
         channel: Option<u16>,
@@ -245,7 +272,12 @@ impl Requests<'_> {
     }
 
     /// Takes where the host's edges are, and what goes with that.
-    fn move_edges(&mut self, from: From, key: u32, moved: Moved) -> Result<(), RequestError> {
+    pub(crate) fn move_edges(
+        &mut self,
+        from: From,
+        key: u32,
+        moved: Moved,
+    ) -> Result<(), RequestError> {
         let (snd_edge, _, flags) = moved;
         let taken = self.host_edges(key, Some(from.channel), moved);
         if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
@@ -383,7 +415,7 @@ impl Requests<'_> {
             return self
                 .setup
                 .sockets
-                .take_port(key, of, sessions, &mut self.setup.demux);
+                .take_port(key, of, sessions, self.setup.demux);
         }
         let Some(socket) = self.setup.sockets.get_mut(key) else {
             return;
@@ -395,6 +427,23 @@ impl Requests<'_> {
         }
     }
 
+    /// Binds a socket whose address was in use once more, and answers; `false` if the address
+    /// still is.
+    pub(crate) fn bind_again(&mut self, late: &LateBind) -> bool {
+        let bound = match self.key_of(late.from.session, late.request.socket()) {
+            Some(key) => self.setup.bind(key, late.local),
+            None => Err(RequestError::NoSocket),
+        };
+        if bound == Err(RequestError::AddressInUse) {
+            return false;
+        }
+        let answer = bound.map(|local| (0, local.into()));
+        self.setup
+            .sessions
+            .answer_owed(late.from, &late.request, answer);
+        true
+    }
+
     /// A question is answered when this turn has done all that comes before it.
     fn answer_at_end_of_turn(&mut self, from: From, request: &Request, query: Query) {
         self.setup.sessions.owe(from);
@@ -404,175 +453,19 @@ impl Requests<'_> {
             query,
         });
     }
-}
 
-impl Stack {
-    /// The engine's key of a socket, if it is still the same one.
-    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        self.sockets.key_of(&self.sessions, session, id)
+    /// The key of a socket, if it is still the same one.
+    fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
+        self.setup.sockets.key_of(self.setup.sessions, session, id)
     }
 
-    /// Does what a process asks, with the immediate data that came with it. What makes no sense
-    /// is counted as its session's fault.
-    pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
-        self.sessions.at_work = AtWork::Session(from.session);
-        let served = match *request {
-            Request::Edges {
-                snd_edge,
-                rcv_consumed,
-                flags,
-                ..
-            } => self.serve_edges(from, request, immediate, (snd_edge, rcv_consumed, flags)),
-            _ => self.serve(from, request),
-        };
-        if served.is_err() {
-            self.sessions.count_bad(from.session);
-        }
-        self.sessions.at_work = AtWork::Nobodys;
-    }
-
-    /// Takes where the edges of a socket's host are: what is asked most of all.
-    #[inline(always)]
-    fn serve_edges(
-        &mut self,
-        from: From,
-        request: &Request,
-        immediate: &Immediate,
-        moved: Moved,
-    ) -> Result<(), RequestError> {
-        let Some(key) = self.key_of(from.session, request.socket()) else {
-            self.sessions.refuse_unknown(from, request);
-            return Ok(());
-        };
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.keep_immediate(immediate);
-        }
-        let (_, _, flags) = moved;
-        if flags.intersects(MORE_THAN_EDGES) {
-            return self.requests().move_edges(from, key, moved);
-        }
-        match self
-            .transfers()
-            .take_edges(key, Some(from.channel), moved)?
-        {
-            EdgesTaken::All => Ok(()),
-            taken => self
-                .requests()
-                .finish_edges(key, Some(from.channel), moved, taken),
-        }
-    }
-
-    /// Does what else is asked.
-    #[inline(never)]
-    fn serve(&mut self, from: From, request: &Request) -> Result<(), RequestError> {
-        let id = request.socket();
-        if let Request::Open { kind, flags, .. } = *request {
-            return self.setup().open(from, id, kind, flags);
-        }
-        let Some(key) = self.key_of(from.session, id) else {
-            self.sessions.refuse_unknown(from, request);
-            return Ok(());
-        };
-        match request {
-            Request::Cancel { .. } => {
-                let done = self.cancel_connecting(key).map(|()| NOTHING);
-                self.sessions.answer(from, request, done);
-                return Ok(());
-            }
-            // What was sent to it before arrives first.
-            Request::Close { .. } | Request::Connect { .. } | Request::Group { .. } => {
-                self.pass_on_to(key);
-            }
-            _ => {}
-        }
-        self.requests().serve(from, request, key)
-    }
-
-    /// Ends an attempt to connect, and tells its processes so before it is answered: the next
-    /// attempt of the same socket begins after that.
-    fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        let (cancelled, opens) = match &mut socket.kind {
-            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.state().is_opening()),
-            Kind::Pair(p) => (p.cancel_connecting(), false),
-            _ => (false, false),
-        };
-        match (cancelled, opens, &socket.kind) {
-            (true, _, Kind::Pair(_)) => self.admission().flush_pair(key),
-            (true, ..) => self.flushing().connection(key),
-            (false, true, _) => return Err(RequestError::UnderWay),
-            (false, false, _) => return Err(RequestError::NotUnderWay),
-        }
-        Ok(())
-    }
-
-    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
-    /// closes it.
-    #[inline]
-    fn pass_on_to(&mut self, key: u32) {
-        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
-        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
-        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
-            self.pass_on_datagrams();
-        }
-    }
-
-    #[cold]
-    fn pass_on_datagrams(&mut self) {
-        let at_work = self.sessions.at_work;
-        self.datagram_output().flush_ahead();
-        self.take_own_packets();
-        self.sessions.at_work = at_work;
-    }
-
-    /// Tells a process that may have room again of the sockets for which it had none: no
-    /// more than there is room for, each where its edges are by now.
-    pub fn tell_rest(&mut self, from: From) {
-        self.sockets.tell_rest(from, &mut self.sessions);
-    }
-
-    /// Whether there are requests to bind to addresses that were in use.
-    #[inline]
-    #[must_use]
-    pub fn has_late_binds(&self) -> bool {
-        !self.unanswered.late_binds.is_empty()
-    }
-
-    /// Takes the requests to bind to addresses that were in use. Each is to be done once more,
-    /// put off or given up: its program waits.
-    #[inline]
-    pub fn take_late_binds(&mut self) -> Vec<LateBind> {
-        std::mem::take(&mut self.unanswered.late_binds)
-    }
-
-    /// Binds a socket whose address was in use once more, and answers; `false` if the address
-    /// still is.
-    pub fn bind_again(&mut self, late: &LateBind) -> bool {
-        self.sessions.at_work = AtWork::Session(late.from.session);
-        let bound = match self.key_of(late.from.session, late.request.socket()) {
-            Some(key) => self.setup().bind(key, late.local),
-            None => Err(RequestError::NoSocket),
-        };
-        self.sessions.at_work = AtWork::Nobodys;
-        if bound == Err(RequestError::AddressInUse) {
-            return false;
-        }
-        let answer = bound.map(|local| (0, local.into()));
-        self.sessions.answer_owed(late.from, &late.request, answer);
-        true
-    }
-
-    /// It is tried again at the end of the next turn.
-    pub fn bind_later(&mut self, late: LateBind) {
-        self.unanswered.late_binds.push(late);
-    }
-
-    /// Answers what was asked this turn.
-    #[inline]
-    pub fn answer_questions(&mut self) {
-        if !self.unanswered.questions.is_empty() {
-            self.answer_all();
-        }
+    /// No process holds a socket any more: what was written is still delivered, unless its program
+    /// has said that closing it resets its connection (SO_LINGER), as in Linux.
+    pub(crate) fn close_unheld(&mut self, key: u32) {
+        self.take_last_edges(key);
+        let socket = self.setup.sockets.get(key);
+        let linger = socket.map_or(Linger::Background, |s| s.linger_noted(self.setup.sessions));
+        self.setup.admission().endings().close(key, linger);
     }
 
     /// Writes the answer to a question to the mailbox of the process that has asked; its length.
@@ -583,32 +476,37 @@ impl Stack {
         query: Query,
     ) -> Result<usize, RequestError> {
         if query == Query::Error {
-            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-            return socket.take_error(from.channel, &self.sessions);
+            let socket = self
+                .setup
+                .sockets
+                .get_mut(key)
+                .ok_or(RequestError::NoSocket)?;
+            return socket.take_error(from.channel, self.setup.sessions);
         }
         let reader = Reader {
-            sockets: &self.sockets,
-            link: &self.link,
-            now: self.now,
+            sockets: self.setup.sockets,
+            link: self.setup.link,
+            now: self.setup.now,
         };
         let answer = reader.answer(key, query)?;
         if answer.is_empty() {
             return Ok(0);
         }
-        self.sessions.answer_at_length(from, &answer)
+        self.setup.sessions.answer_at_length(from, &answer)
     }
 
-    fn answer_all(&mut self) {
+    /// Answers what was asked this turn.
+    pub(crate) fn answer_all(&mut self) {
         while let Some(q) = self.unanswered.questions.pop_front() {
-            self.sessions.at_work = AtWork::Session(q.from.session);
+            self.setup.sessions.at_work = AtWork::Session(q.from.session);
             let key = self.key_of(q.from.session, q.request.socket());
             let answer = match key {
                 Some(key) => self.answer_question(q.from, key, q.query),
                 None => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
-            self.sessions.answer_owed(q.from, &q.request, answer);
+            self.setup.sessions.answer_owed(q.from, &q.request, answer);
         }
-        self.sessions.at_work = AtWork::Nobodys;
+        self.setup.sessions.at_work = AtWork::Nobodys;
     }
 }

@@ -11,6 +11,7 @@ use crate::socket::{Connection, Kind, Socket};
 use crate::timers::Wheel;
 use crate::unaccepted::GivenUp;
 use longshore_hostif::SocketId;
+use longshore_hostif::adapter::UnderWay;
 use longshore_tcp::Instant;
 use std::collections::VecDeque;
 
@@ -65,6 +66,28 @@ impl Sockets {
     #[inline]
     pub(crate) fn have_work_left(&self) -> bool {
         !self.dirty.is_empty() || !self.waiting_sessions.is_empty()
+    }
+
+    /// What is under way from one of them to another. `has_own_packets`: packets to addresses of our
+    /// own are still to be taken.
+    #[inline]
+    pub(crate) fn under_way(&self, has_own_packets: bool) -> UnderWay {
+        if !has_own_packets && !self.are_yet_to_tell {
+            return UnderWay::Nothing;
+        }
+        self.what_is_under_way(has_own_packets)
+    }
+
+    #[inline(never)]
+    fn what_is_under_way(&self, has_own_packets: bool) -> UnderWay {
+        if self.have_more_to_pass {
+            UnderWay::Queued
+        } else if has_own_packets || self.have_work_left() {
+            UnderWay::Passing
+        } else {
+            // A process that got something in this turn has told of it in this turn, too.
+            UnderWay::Nothing
+        }
     }
 
     /// The socket of this key.

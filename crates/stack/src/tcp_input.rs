@@ -138,7 +138,7 @@ impl TcpInput<'_> {
         let fast_opened = c.tcb.is_fast_opened();
         if !payload.is_empty() {
             self.sockets
-                .see_to_room(key, segment.header.seq, &self.sessions);
+                .see_to_room(key, segment.header.seq, self.sessions);
         }
         let Some(socket) = self.sockets.get_mut(key) else {
             return Response::Nothing;
@@ -158,7 +158,7 @@ impl TcpInput<'_> {
         }
         let (state, session) = (c.tcb.state(), socket.session);
         match disposition.drop {
-            Some(DropReason::NoRoom) => self.sessions.arena_is_full(session, &mut self.counters),
+            Some(DropReason::NoRoom) => self.sessions.arena_is_full(session, self.counters),
             Some(reason) => self.counters.drop_tcp(reason),
             None => {}
         }
@@ -259,7 +259,7 @@ impl TcpInput<'_> {
             // same, the stream has a hole that nothing can fill.
             Err(_) => {
                 let session = socket.session;
-                self.sessions.arena_is_full(session, &mut self.counters);
+                self.sessions.arena_is_full(session, self.counters);
                 self.admission().transfers().abort(key);
             }
         }

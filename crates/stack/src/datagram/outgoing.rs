@@ -1,8 +1,8 @@
 //! How datagrams leave: from the records that the host wrote, each with all that was chosen
 //! for it when it was written.
 //!
-//! Owns [`DatagramSender`]; [`DatagramOutput`](super::DatagramOutput) calls its [`send_next`](DatagramSender::send_next)
-//! until there is nothing more.
+//! Owns [`DatagramSender`]; [`DatagramOutput`](super::DatagramOutput) calls its
+//! [`send_next`](DatagramSender::send_next) until there is nothing more.
 
 use crate::access::{Access, Transport};
 use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};

@@ -19,7 +19,7 @@ impl Sessions {
     /// A late request for a socket that is gone is no fault; but a thread that waits for an answer
     /// gets one.
     #[cold]
-    pub(super) fn refuse_unknown(&mut self, from: From, request: &Request) {
+    pub(crate) fn refuse_unknown(&mut self, from: From, request: &Request) {
         let why = match self.account_of(from.session) {
             Some(account) if account.is_out_of_sockets() => RequestError::TooManySockets,
             _ => RequestError::NoSocket,
@@ -61,7 +61,7 @@ impl Sessions {
     }
 
     /// Answers a request, if it is one that is answered.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &mut self,
         from: From,
         request: &Request,

@@ -138,7 +138,7 @@ impl Socket {
     /// What came with a move of edges is looked for there, as far as it was not written before:
     /// of that, its chunks may be another's by now.
     #[inline]
-    pub(super) fn keep_immediate(&mut self, immediate: &Immediate) {
+    pub(crate) fn keep_immediate(&mut self, immediate: &Immediate) {
         if !immediate.is_empty() {
             self.immediate = immediate.beyond(self.snd_edge());
         }
@@ -205,7 +205,7 @@ impl Socket {
 
 /// What is still to be done when the edges of a socket's host were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EdgesTaken {
+pub(crate) enum EdgesTaken {
     /// Nothing.
     All,
     /// The host has accepted connections of a listener, which are still in its queue.
@@ -217,7 +217,7 @@ pub(super) enum EdgesTaken {
 impl Sockets {
     /// Tells a process that may have room again of the sockets for which it had none: no
     /// more than there is room for, each where its edges are by now.
-    pub(super) fn tell_rest(&mut self, from: From, sessions: &mut Sessions) {
+    pub(crate) fn tell_rest(&mut self, from: From, sessions: &mut Sessions) {
         let Some(s) = sessions.get_mut(from.session) else {
             return;
         };
@@ -250,7 +250,7 @@ impl Transfers<'_> {
     /// Takes how far the host has written and read, and what it says besides, from the process of
     /// `channel` if it still lives.
     #[inline(always)]
-    pub(super) fn take_edges(
+    pub(crate) fn take_edges(
         &mut self,
         key: u32,
         channel: Option<u16>,

@@ -100,7 +100,7 @@ impl Setup<'_> {
             return Err(RequestError::NoSocket);
         }
         let Some(share) = s.take_socket_share() else {
-            self.sessions.refuse_socket(from, id, &mut self.counters);
+            self.sessions.refuse_socket(from, id, self.counters);
             return Ok(());
         };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
@@ -124,10 +124,10 @@ impl Setup<'_> {
     fn binding(&mut self, key: u32) -> Result<(&mut Socket, Binding<'_>), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let binding = Binding {
-            demux: &mut self.demux,
-            link: &self.link,
+            demux: self.demux,
+            link: self.link,
             access: &self.settings.access,
-            counters: &mut self.counters,
+            counters: self.counters,
             user: self.sessions.get(socket.session).map_or(0, |s| s.uid),
             now: self.now,
         };
@@ -207,7 +207,7 @@ impl Setup<'_> {
                 if !self.transfers().part_from_other_end(key) {
                     return Err(RequestError::TooManySockets);
                 }
-                self.sockets.leave_table(key, &mut self.demux);
+                self.sockets.leave_table(key, self.demux);
                 self.unbind_automatic(key)?;
                 self.open_connection(key, peer)
             }
@@ -247,7 +247,7 @@ impl Setup<'_> {
                 && self.demux.is_taken(&flow)
                 && let Some(socket) = self.sockets.get_mut(key)
             {
-                socket.hold_port(true, &mut self.demux);
+                socket.hold_port(true, self.demux);
             }
             return Ok(as_family(local, options.ipv6));
         }
@@ -278,10 +278,10 @@ impl Setup<'_> {
         if bound.is_none()
             && let Some(socket) = self.sockets.get_mut(key)
         {
-            socket.hold_port(true, &mut self.demux);
+            socket.hold_port(true, self.demux);
         }
         if let Some(socket) = self.sockets.get(key) {
-            socket.apply_receive_buffer(&self.sessions);
+            socket.apply_receive_buffer(self.sessions);
         }
         self.sockets.touch(key);
         Ok(as_family(local, options.ipv6))
@@ -291,9 +291,9 @@ impl Setup<'_> {
     /// the next attempt gets a port of its own.
     fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        socket.give_port_back(key, &mut self.demux);
+        socket.give_port_back(key, self.demux);
         if socket.given.port() {
-            socket.leave_address(key, &mut self.demux);
+            socket.leave_address(key, self.demux);
             return Ok(());
         }
         let (address, bound) = (socket.given.address(), socket.local.take());

@@ -7,7 +7,7 @@ mod side_by_side;
 use super::numbers::Numbers;
 use super::single::{CLIENT, SERVER};
 use super::streams::copy_out;
-use crate::in_place::{BULK, LEAST_RUN};
+use crate::stack::in_place::{BULK, LEAST_RUN};
 use longshore_hostif::{EdgeFlags, Features};
 use longshore_testbed::packets;
 use longshore_wire::checksum::Partial;

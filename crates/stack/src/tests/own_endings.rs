@@ -251,7 +251,8 @@ fn what_is_told_later_is_under_way() {
             if flags(own.told().0).intersects(ended) {
                 break;
             }
-            let under_way = own.single.stack.under_way();
+            let stack = &own.single.stack;
+            let under_way = stack.sockets.under_way(!stack.link.own.is_empty());
             assert_ne!(under_way, UnderWay::Nothing, "{case:?}");
             assert!(turns < 3, "{case:?}");
         }

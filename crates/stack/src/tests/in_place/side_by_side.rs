@@ -6,9 +6,9 @@ use super::super::off_path::accepted;
 use super::super::single::{CLIENT, ISN, SERVER, Sent, Single, header};
 use super::super::streams::copy_out;
 use crate::Received;
-use crate::in_place::LEAST_RUN;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::socket::Kind;
+use crate::stack::in_place::LEAST_RUN;
 use longshore_frames::{
     Capabilities, Port, PortCounters, PortError, RecvBuffer, RxChecksum, RxMeta, SharedRooms,
     TxFrame,

@@ -13,7 +13,7 @@
 //! done only for a session that is the only one of its stack, ever, where the port saves a
 //! copy by it, and for frames whose checksum need not be verified.
 
-use crate::Stack;
+use super::Stack;
 use crate::at_work::AtWork;
 use crate::memory_pressure::SPARE_CHUNKS;
 use crate::session::Session;
@@ -88,7 +88,7 @@ impl BulkRun {
 
     /// Whether the next frame is probably one of the run.
     #[inline(always)]
-    fn is_likely(&self) -> bool {
+    pub(super) fn is_likely(&self) -> bool {
         self.is_likely
     }
 
@@ -96,7 +96,7 @@ impl BulkRun {
     /// is bulk. One short frame may be the end of what a sender has written at once; a second
     /// one ends the run.
     #[inline(always)]
-    fn note_frame(&mut self, len: usize) {
+    pub(super) fn note_frame(&mut self, len: usize) {
         if len < BULK {
             self.short = self.short.saturating_add(1);
             if self.short > 1 {
@@ -245,32 +245,12 @@ fn take_predicted<const TIMESTAMPS: bool>(
 }
 
 impl Stack {
-    /// Whether the next frame is probably bulk of the same connection as those before, so that
-    /// [`receive_bulk`](Self::receive_bulk) takes it.
-    #[inline(always)]
-    #[must_use]
-    pub fn expects_bulk(&self) -> bool {
-        self.bulk_run.is_likely()
-    }
-
-    /// A frame of this length was received, and goes to [`frame_in`](Self::frame_in).
-    #[inline(always)]
-    pub fn note_received(&mut self, len: usize) {
-        self.bulk_run.note_frame(len);
-    }
-
-    /// Takes a frame from the port into `buffer`, or a segment into place. `is_first`: before a
-    /// frame is dealt with, the caller does what programs have asked; if they have asked for
-    /// something, no segment is taken into place.
-    #[inline(never)]
-    pub fn receive_bulk(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Received {
-        let received = self.receive_next(buffer, is_first);
-        self.sessions.at_work = AtWork::Nobodys;
-        received.unwrap_or_else(|| Received::Usual(self.link.port.recv_single(buffer)))
-    }
-
     /// As `receive_bulk`; `None` if nothing can be received into place, and was not.
-    fn receive_next(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Option<Received> {
+    pub(super) fn receive_next(
+        &mut self,
+        buffer: &mut RecvBuffer,
+        is_first: bool,
+    ) -> Option<Received> {
         let BulkRun { key, is_v6, .. } = self.bulk_run;
         let ip = if is_v6 {
             ipv6::HEADER_LEN

@@ -1,10 +1,7 @@
 //! The parts that decide: what is done by each is in the part's own type, which borrows the fields
 //! of the stack that it needs for as long as that takes.
 
-use crate::Stack;
-use crate::admission::Admission;
-use crate::datagram::DatagramOutput;
-use crate::endings::Endings;
+use super::Stack;
 use crate::flush::Flush;
 use crate::half_open::Handshakes;
 use crate::icmp::IcmpErrors;
@@ -13,21 +10,9 @@ use crate::requests::{Requests, Setup};
 use crate::responder::Responder;
 use crate::tcp_input::TcpInput;
 use crate::timeouts::Timeouts;
-use crate::transfers::Transfers;
 use crate::udp_input::UdpInput;
 
 impl Stack {
-    /// What moves bytes from one socket to another.
-    #[inline]
-    pub(crate) fn transfers(&mut self) -> Transfers<'_> {
-        Transfers {
-            sockets: &mut self.sockets,
-            sessions: &mut self.sessions,
-            counters: &mut self.counters,
-            now: self.now,
-        }
-    }
-
     /// What ends a turn.
     pub(crate) fn flushing(&mut self) -> Flush<'_> {
         Flush {
@@ -78,11 +63,6 @@ impl Stack {
         }
     }
 
-    /// What opens, binds and connects sockets.
-    pub(crate) fn setup(&mut self) -> Setup<'_> {
-        self.requests().setup
-    }
-
     /// What takes packets.
     pub(crate) fn packet_input(&mut self) -> PacketInput<'_> {
         PacketInput {
@@ -108,19 +88,6 @@ impl Stack {
         }
     }
 
-    /// What sends them.
-    pub(crate) fn datagram_output(&mut self) -> DatagramOutput<'_> {
-        DatagramOutput {
-            sockets: &mut self.sockets,
-            ports: &mut self.demux.udp,
-            sessions: &mut self.sessions,
-            link: &mut self.link,
-            access: &self.settings.access,
-            counters: &mut self.counters,
-            now: self.now,
-        }
-    }
-
     /// What tells of ICMP errors.
     pub(crate) fn icmp_errors(&mut self) -> IcmpErrors<'_> {
         IcmpErrors {
@@ -138,33 +105,6 @@ impl Stack {
             link: &mut self.link,
             limits: &mut self.limits,
             settings: &self.settings,
-            counters: &mut self.counters,
-            now: self.now,
-        }
-    }
-
-    /// What lets connections in.
-    pub(crate) fn admission(&mut self) -> Admission<'_> {
-        Admission {
-            sockets: &mut self.sockets,
-            half_open: &mut self.half_open,
-            demux: &mut self.demux,
-            sessions: &mut self.sessions,
-            link: &mut self.link,
-            settings: &self.settings,
-            counters: &mut self.counters,
-            now: self.now,
-        }
-    }
-
-    /// What ends sockets.
-    pub(crate) fn endings(&mut self) -> Endings<'_> {
-        Endings {
-            sockets: &mut self.sockets,
-            half_open: &mut self.half_open,
-            demux: &mut self.demux,
-            sessions: &mut self.sessions,
-            link: &mut self.link,
             counters: &mut self.counters,
             now: self.now,
         }

@@ -12,7 +12,7 @@
 //! A panic in what is nobody's work (the link, fragments,
 //! TIME-WAIT) is not contained: [`Stack::contain_panic`] says so.
 
-use crate::Stack;
+use super::Stack;
 use crate::at_work::AtWork;
 use crate::counters::{Counters, Notice};
 use crate::demux::Demux;
@@ -25,9 +25,9 @@ use crate::timers::Alarm;
 use longshore_tcp::Instant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What was taken out since a panic was caught.
-#[derive(Default)]
-struct Gone {
+/// Takes out of a stack what a panic was about: it may have to do with any part.
+pub(crate) struct Containment<'a> {
+    stack: &'a mut Stack,
     /// Sessions, whose sockets are gone.
     sessions: Vec<u32>,
     /// The keys that their sockets had, of those that the others do not know yet.
@@ -36,96 +36,108 @@ struct Gone {
     sockets: Vec<Socket>,
 }
 
-impl Stack {
-    /// Does what is the work of the session of a socket.
-    pub(crate) fn work_for(&mut self, key: u32, work: impl FnOnce(&mut Self)) {
-        self.sessions.at_work = AtWork::Socket(key);
-        work(self);
-        self.sessions.at_work = AtWork::Nobodys;
+impl<'a> Containment<'a> {
+    /// In this stack, where a panic was caught.
+    pub(crate) fn of(stack: &'a mut Stack) -> Self {
+        Self {
+            stack,
+            sessions: Vec::new(),
+            keys: Vec::new(),
+            sockets: Vec::new(),
+        }
     }
 
-    /// A panic was caught that came out of a method of this stack. The sessions to be ended:
-    /// that whose work it was, and those whose sockets its end has led to a panic, too. They
-    /// have no sockets any more, and their peers were reset. None are to be ended for a
-    /// half-open connection. `None` if it was nobody's work, or such a panic came of its end: the
-    /// stack cannot go on.
-    pub fn contain_panic(&mut self) -> Option<Vec<u32>> {
-        let mut gone = Gone::default();
-        self.take_out_at_work(&mut gone)?;
+    /// Takes out what the panic was about; the sessions to be ended, as
+    /// [`Stack::contain_panic`] has it.
+    pub(crate) fn contain(mut self) -> Option<Vec<u32>> {
+        self.take_out_at_work()?;
         loop {
-            self.remake_derived(&mut gone)?;
-            let keys = std::mem::take(&mut gone.keys);
+            self.remake_derived()?;
+            let keys = std::mem::take(&mut self.keys);
             let lost = self.reset_other_ends(&keys);
             if lost.is_empty() {
                 break;
             }
             for session in lost {
-                self.take_out(session, &mut gone);
+                self.take_out(session);
             }
         }
-        for socket in gone.sockets {
+        for socket in std::mem::take(&mut self.sockets) {
             let session = socket.session;
             if catch_unwind(AssertUnwindSafe(|| self.part_with(socket))).is_err() {
                 // It is gone all the same: what others keep for it is less than it was.
-                self.counters.note_panic(session);
+                self.stack.counters.note_panic(session);
             }
         }
-        Some(gone.sessions)
+        Some(self.sessions)
     }
 
     /// Takes out what the panic was about whose work was being done.
-    fn take_out_at_work(&mut self, gone: &mut Gone) -> Option<()> {
-        let session = match std::mem::replace(&mut self.sessions.at_work, AtWork::Nobodys) {
+    fn take_out_at_work(&mut self) -> Option<()> {
+        let session = match std::mem::replace(&mut self.stack.sessions.at_work, AtWork::Nobodys) {
             AtWork::Nobodys => return None,
             AtWork::HalfOpen(key) => {
-                self.handshakes().forget_half_open(key);
+                self.stack.handshakes().forget_half_open(key);
                 return Some(());
             }
             AtWork::Session(session) => session,
-            AtWork::Socket(key) => self.sockets.get(key)?.session,
+            AtWork::Socket(key) => self.stack.sockets.get(key)?.session,
         };
-        self.sessions.get(session)?;
-        (!gone.sessions.contains(&session)).then(|| self.take_out(session, gone))
+        self.stack.sessions.get(session)?;
+        (!self.sessions.contains(&session)).then(|| self.take_out(session))
     }
 
     /// Takes out all sockets of a session, if that was not done before.
-    fn take_out(&mut self, session: u32, gone: &mut Gone) {
-        if gone.sessions.contains(&session) {
+    fn take_out(&mut self, session: u32) {
+        if self.sessions.contains(&session) {
             return;
         }
-        gone.sessions.push(session);
-        self.counters.note_panic(session);
-        let all = self.sockets.iter().filter(|(_, s)| s.session == session);
+        self.sessions.push(session);
+        self.stack.counters.note_panic(session);
+        let all = self
+            .stack
+            .sockets
+            .iter()
+            .filter(|(_, s)| s.session == session);
         let keys: Vec<u32> = all.map(|(key, _)| key).collect();
         for key in &keys {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
             let _ = catch_unwind(AssertUnwindSafe(|| {
-                self.half_open.give_up_of(*key, &self.sockets)
+                self.stack.half_open.give_up_of(*key, &self.stack.sockets)
             }));
         }
-        let removed = keys.iter().filter_map(|k| self.sockets.remove(*k));
-        gone.sockets.extend(removed);
-        gone.keys.extend(keys);
-        self.sessions.condemn(session);
+        let removed = keys.iter().filter_map(|k| self.stack.sockets.remove(*k));
+        self.sockets.extend(removed);
+        self.keys.extend(keys);
+        self.stack.sessions.condemn(session);
     }
 
     /// The peer of a connection is told that it is over.
     fn reset_peer(&mut self, key: u32) {
-        if let Some(c) = self.sockets.connection_mut(key).filter(|c| !c.is_over) {
+        if let Some(c) = self
+            .stack
+            .sockets
+            .connection_mut(key)
+            .filter(|c| !c.is_over)
+        {
             c.tcb.abort();
-            let (sessions, link) = (&mut self.sessions, &mut self.link);
-            let _ = self
-                .sockets
-                .transmit(key, sessions, link, &mut self.counters, self.now);
+            let (sessions, link) = (&mut self.stack.sessions, &mut self.stack.link);
+            let _ = self.stack.sockets.transmit(
+                key,
+                sessions,
+                link,
+                &mut self.stack.counters,
+                self.stack.now,
+            );
         }
     }
 
     /// Makes anew what is known of sockets outside of them. Whatever that meets a panic at is
     /// taken out as well, and it is done once more; `None` if that is nobody's.
-    fn remake_derived(&mut self, gone: &mut Gone) -> Option<()> {
+    fn remake_derived(&mut self) -> Option<()> {
         while catch_unwind(AssertUnwindSafe(|| self.remake())).is_err() {
-            self.take_out_at_work(gone)?;
+            self.take_out_at_work()?;
         }
         Some(())
     }
@@ -133,36 +145,39 @@ impl Stack {
     /// Makes tables, lists and timers from the sockets and half-open connections that there are,
     /// and says of each that it is at work. All of them are looked at in the next turn.
     fn remake(&mut self) {
-        let (sockets, half_open) = (self.sockets.slab.keys(), self.half_open.keys());
-        self.sockets.begin_lists_anew(self.now);
+        let (sockets, half_open) = (self.stack.sockets.slab.keys(), self.stack.half_open.keys());
+        self.stack.sockets.begin_lists_anew(self.stack.now);
         for key in &sockets {
-            self.sessions.at_work = AtWork::Socket(*key);
-            self.sockets.list_anew(*key);
+            self.stack.sessions.at_work = AtWork::Socket(*key);
+            self.stack.sockets.list_anew(*key);
         }
-        self.sessions.at_work = AtWork::Nobodys;
-        self.sessions.remake_lists();
-        self.half_open.begin_lists_anew(self.now);
+        self.stack.sessions.at_work = AtWork::Nobodys;
+        self.stack.sessions.remake_lists();
+        self.stack.half_open.begin_lists_anew(self.stack.now);
         for key in &half_open {
-            self.sessions.at_work = AtWork::HalfOpen(*key);
-            self.half_open.list_anew(*key);
+            self.stack.sessions.at_work = AtWork::HalfOpen(*key);
+            self.stack.half_open.list_anew(*key);
         }
-        self.sessions.at_work = AtWork::Nobodys;
-        self.demux.begin_anew(|key| self.sockets.get(key).is_some());
+        self.stack.sessions.at_work = AtWork::Nobodys;
+        self.stack
+            .demux
+            .begin_anew(|key| self.stack.sockets.get(key).is_some());
         for key in sockets {
-            self.sessions.at_work = AtWork::Socket(key);
-            if let Some(socket) = self.sockets.get(key) {
-                self.demux.enter_anew(key, socket);
+            self.stack.sessions.at_work = AtWork::Socket(key);
+            if let Some(socket) = self.stack.sockets.get(key) {
+                self.stack.demux.enter_anew(key, socket);
             }
         }
         for key in half_open {
-            self.sessions.at_work = AtWork::HalfOpen(key);
-            if let Some(half) = self.half_open.get(key) {
-                self.demux.insert_half_open(half.flow, key);
+            self.stack.sessions.at_work = AtWork::HalfOpen(key);
+            if let Some(half) = self.stack.half_open.get(key) {
+                self.stack.demux.insert_half_open(half.flow, key);
             }
         }
-        self.sessions.at_work = AtWork::Nobodys;
-        self.unanswered
-            .retain(|session| self.sessions.is_served(session));
+        self.stack.sessions.at_work = AtWork::Nobodys;
+        self.stack
+            .unanswered
+            .retain(|session| self.stack.sessions.is_served(session));
     }
 
     /// Sockets of other sessions whose other ends were among `gone` are reset. The sessions for
@@ -174,13 +189,15 @@ impl Stack {
             }
             _ => false,
         };
-        let lost = self.sockets.iter().filter(|(_, s)| has_lost(s));
+        let lost = self.stack.sockets.iter().filter(|(_, s)| has_lost(s));
         let lost: Vec<_> = lost.map(|(key, s)| (key, s.session)).collect();
         let mut to_end = Vec::new();
         for (key, session) in lost {
             // What both ends did may be what the panic is about.
             if catch_unwind(AssertUnwindSafe(|| {
-                self.sockets.lose_other_end(key, &mut self.demux)
+                self.stack
+                    .sockets
+                    .lose_other_end(key, &mut self.stack.demux)
             }))
             .is_err()
             {
@@ -195,10 +212,14 @@ impl Stack {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::parts_with(&socket);
         match socket.kind {
-            Kind::Listener(l) => self.sockets.given_up.put_entering(socket.session, l.queue),
+            Kind::Listener(l) => self
+                .stack
+                .sockets
+                .given_up
+                .put_entering(socket.session, l.queue),
             Kind::Datagram(d) => {
                 for group in d.groups {
-                    self.link.leave_group(group, self.now);
+                    self.stack.link.leave_group(group, self.stack.now);
                 }
             }
             _ => {}

@@ -8,7 +8,7 @@
 //! and uncounted, to `input` and `tcp_input`, which do the same one header at a time and say why
 //! they drop what they drop.
 
-use crate::Stack;
+use super::Stack;
 use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow};
 use crate::link::Link;

@@ -1,0 +1,478 @@
+//! The stack: what whoever runs it does with it.
+//!
+//! Owns [`Stack`] with all of its calls. What it does by itself is in files of its own: which part a
+//! packet or a request is for (`served`), the parts with what each borrows (`parts`), the packets
+//! that are predicted (`fast_input`, `in_place`), and what becomes of a panic (`containment`).
+
+mod containment;
+mod fast_input;
+pub(crate) mod in_place;
+mod parts;
+mod served;
+
+use crate::answer_limit::AnswerLimits;
+use crate::at_work::AtWork;
+use crate::bulk_senders::BulkSenders;
+use crate::check::{self, Check};
+use crate::counters::Counters;
+use crate::demux::Demux;
+use crate::fragments::Fragments;
+use crate::half_open::HalfOpens;
+use crate::link::routing::AddressError;
+use crate::link::{Interface, Link};
+use crate::orphans::Undelivered;
+use crate::requests::{From, LateBind, Unanswered};
+use crate::secrets::Secrets;
+use crate::session::Session;
+use crate::sessions::Sessions;
+use crate::settings::Settings;
+use crate::sockets::Sockets;
+use crate::status::Status;
+use crate::violation::Violation;
+use containment::Containment;
+use in_place::{BulkRun, Received};
+use longshore_frames::{Port, RecvBuffer, RxMeta};
+use longshore_hostif::adapter::Immediate;
+use longshore_hostif::{Loopback, Request, SocketId};
+use longshore_tcp::{Instant, Linger};
+
+/// The stack. Whoever runs it calls it, in each turn in this order:
+///
+/// 1. [`begin_turn`](Self::begin_turn), with the time, by which all goes until the next;
+/// 2. [`handle_request`](Self::handle_request) for each request of a program, of which some may be
+///    left to the next turn;
+/// 3. [`frame_in`](Self::frame_in) for each frame of the port, of whose length
+///    [`note_received`](Self::note_received) is told before, or
+///    [`receive_bulk`](Self::receive_bulk), which takes it from the port itself, where
+///    [`expects_bulk`](Self::expects_bulk) says so; [`looked_at_port`](Self::looked_at_port) when
+///    there is none left; and [`take_own_packets`](Self::take_own_packets) for those that were sent
+///    to addresses of its own;
+/// 4. [`handle_timeouts`](Self::handle_timeouts), due at
+///    [`next_timeout`](Self::next_timeout) at the latest,
+///    [`relieve_memory_pressure`](Self::relieve_memory_pressure), and
+///    [`flush`](Self::flush), which sends what is to be sent;
+/// 5. [`bind_again`](Self::bind_again) for each of those that
+///    [`take_late_binds`](Self::take_late_binds) gives,
+///    [`answer_questions`](Self::answer_questions), and [`publish`](Self::publish), by which programs
+///    see what has come of it; then what the port holds back is flushed
+///    ([`port_mut`](Self::port_mut)).
+///
+/// If [`has_work_left`](Self::has_work_left) then, the next turn is due at once. The other calls may
+/// stand between any two of these.
+pub struct Stack {
+    /// The time of this turn.
+    pub(crate) now: Instant,
+    pub(crate) link: Link,
+    pub(crate) sockets: Sockets,
+    pub(crate) half_open: HalfOpens,
+    /// Who has them.
+    pub sessions: Sessions,
+    pub(crate) demux: Demux,
+    pub(crate) fragments: Fragments,
+    pub(crate) limits: AnswerLimits,
+    /// What the operator has chosen.
+    pub settings: Settings,
+    pub(crate) unanswered: Unanswered,
+    /// What has been done, and dropped.
+    pub counters: Counters,
+    /// When deadlines are looked at next.
+    pub(crate) next_tick: Instant,
+    pub(crate) bulk_senders: BulkSenders,
+    pub(crate) bulk_run: BulkRun,
+}
+
+impl Stack {
+    /// A stack without sockets.
+    ///
+    /// # Errors
+    /// [`AddressError`], if the addresses cannot be.
+    pub fn new(
+        interface: Interface<'_>,
+        settings: Settings,
+        secrets: &Secrets,
+        now: Instant,
+    ) -> Result<Self, AddressError> {
+        let loopback = settings.loopback == Loopback::Engine;
+        let link = Link::new(interface, loopback, secrets, now)?;
+        Ok(Self {
+            now,
+            link,
+            sockets: Sockets::new(now),
+            half_open: HalfOpens::new(now),
+            sessions: Sessions::new(),
+            demux: Demux::new(secrets, now),
+            fragments: Fragments::new(),
+            limits: AnswerLimits::default(),
+            settings,
+            unanswered: Unanswered::default(),
+            counters: Counters::new(),
+            next_tick: now,
+            bulk_senders: BulkSenders::default(),
+            bulk_run: BulkRun::new(),
+        })
+    }
+
+    /// Its port.
+    #[inline]
+    pub fn port(&self) -> &dyn Port {
+        &*self.link.port
+    }
+
+    /// Its port, to take frames from and to flush.
+    #[inline]
+    pub fn port_mut(&mut self) -> &mut dyn Port {
+        &mut *self.link.port
+    }
+
+    /// The port's interface has come, changed or gone ([`Port::link_events_fd`]).
+    pub fn handle_port_change(&mut self) {
+        self.link.take_port_events(self.now);
+        self.demux.forget_known();
+    }
+
+    /// Addresses that a server has given are its own no longer, and the server is told.
+    pub fn give_addresses_back(&mut self) {
+        self.link.release(self.now, &mut self.counters);
+    }
+
+    /// The time by which all goes.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Time has passed within a turn, or between two.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// A turn begins at this time, which is not before that of the last.
+    #[inline]
+    pub fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+        self.counters.event_loop.turns += 1;
+    }
+
+    /// Whether a turn has left something for the next, beside requests and timers.
+    #[inline]
+    #[must_use]
+    pub fn has_work_left(&self) -> bool {
+        self.sockets.have_work_left()
+            || self.half_open.are_given_up()
+            || self.sockets.given_up.are_any()
+            || !self.link.own.is_empty()
+            || self.has_late_binds()
+    }
+
+    /// The engine's key of a socket, if it is still the same one.
+    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
+        self.sockets.key_of(&self.sessions, session, id)
+    }
+
+    /// Does what a process asks, with the immediate data that came with it. What makes no sense
+    /// is counted as its session's fault.
+    pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
+        self.sessions.at_work = AtWork::Session(from.session);
+        let served = match *request {
+            Request::Edges {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
+            } => self.serve_edges(from, request, immediate, (snd_edge, rcv_consumed, flags)),
+            _ => self.serve(from, request),
+        };
+        if served.is_err() {
+            self.sessions.count_bad(from.session);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+
+    /// Tells a process that may have room again of the sockets for which it had none: no
+    /// more than there is room for, each where its edges are by now.
+    pub fn tell_rest(&mut self, from: From) {
+        self.sockets.tell_rest(from, &mut self.sessions);
+    }
+
+    /// Whether the next frame is probably bulk of the same connection as those before, so that
+    /// [`receive_bulk`](Self::receive_bulk) takes it.
+    #[inline(always)]
+    #[must_use]
+    pub fn expects_bulk(&self) -> bool {
+        self.bulk_run.is_likely()
+    }
+
+    /// A frame of this length was received, and goes to [`frame_in`](Self::frame_in).
+    #[inline(always)]
+    pub fn note_received(&mut self, len: usize) {
+        self.bulk_run.note_frame(len);
+    }
+
+    /// Takes a frame from the port into `buffer`, or a segment into place. `is_first`: before a
+    /// frame is dealt with, the caller does what programs have asked; if they have asked for
+    /// something, no segment is taken into place.
+    #[inline(never)]
+    pub fn receive_bulk(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Received {
+        let received = self.receive_next(buffer, is_first);
+        self.sessions.at_work = AtWork::Nobodys;
+        received.unwrap_or_else(|| Received::Usual(self.link.port.recv_single(buffer)))
+    }
+
+    /// A frame from the port.
+    #[inline]
+    pub fn frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
+        if !self.frame_by_prediction(frame, meta) {
+            self.unpredicted_frame_in(frame, meta);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+
+    /// Forgets packets that did not come together in time, and tells those who sent
+    /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
+    pub fn expire_fragments(&mut self) {
+        self.packet_input().expire_fragments();
+    }
+
+    /// Takes the packets that were sent to addresses of its own; says how many.
+    #[inline]
+    pub fn take_own_packets(&mut self) -> usize {
+        if self.link.own.is_empty() {
+            return 0;
+        }
+        self.take_own()
+    }
+
+    /// Does what is due; says whether any socket's timer was. Deadlines are kept to a tick
+    /// of the timer wheel, so of many turns in one the first looks at them.
+    #[inline]
+    pub fn handle_timeouts(&mut self) -> bool {
+        let any = self.now >= self.next_tick && self.handle_tick();
+        if self.link.take_changed() {
+            self.sessions.publish_routes(&self.link, &self.settings);
+            self.sockets.retry_unresolved();
+        }
+        any
+    }
+
+    /// A look at the port is over, which brought so many frames.
+    #[inline]
+    pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
+        if self.limits.looked(may_have_more) {
+            let port = &mut *self.link.port;
+            let notice = self
+                .limits
+                .decide_on_syns(frames, may_have_more, port, self.now);
+            self.counters.notices.extend(notice);
+        }
+    }
+
+    /// Looks at some of the connections that were denied memory, whether there is some now.
+    #[inline]
+    pub fn relieve_memory_pressure(&mut self) {
+        if !self.sockets.denied_memory.is_empty() {
+            self.sockets.look_at_denied(&mut self.sessions);
+            self.sessions.at_work = AtWork::Nobodys;
+        }
+    }
+
+    /// Looks at every socket that this turn has touched; says whether there were any.
+    #[inline]
+    pub fn flush(&mut self) -> bool {
+        let were_given_up = self.sockets.given_up.are_any() || self.half_open.are_given_up();
+        if were_given_up {
+            self.reset_some();
+        }
+        let are_touched = self.sockets.have_work_left();
+        if are_touched {
+            self.flush_touched();
+            self.sessions.at_work = AtWork::Nobodys;
+        }
+        are_touched || were_given_up
+    }
+
+    /// When [`handle_timeouts`](Self::handle_timeouts) has something to do, at the earliest.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let sockets = self.sockets.next_timeout();
+        let waits = self.demux.next_timeout();
+        let half_open = self.half_open.next_timeout();
+        let neighbors = self.link.neighbor_deadline();
+        let syns = self.limits.deadline();
+        let first = [sockets, waits, half_open, neighbors, syns]
+            .into_iter()
+            .flatten()
+            .min();
+        first.map(|at| at.max(self.next_tick))
+    }
+
+    /// Whether there are requests to bind to addresses that were in use.
+    #[inline]
+    #[must_use]
+    pub fn has_late_binds(&self) -> bool {
+        self.unanswered.has_late_binds()
+    }
+
+    /// Takes the requests to bind to addresses that were in use. Each is to be done once more,
+    /// put off or given up: its program waits.
+    #[inline]
+    pub fn take_late_binds(&mut self) -> Vec<LateBind> {
+        self.unanswered.take_late_binds()
+    }
+
+    /// Binds a socket whose address was in use once more, and answers; `false` if the address
+    /// still is.
+    pub fn bind_again(&mut self, late: &LateBind) -> bool {
+        self.sessions.at_work = AtWork::Session(late.session());
+        let is_done = self.requests().bind_again(late);
+        self.sessions.at_work = AtWork::Nobodys;
+        is_done
+    }
+
+    /// It is tried again at the end of the next turn.
+    pub fn bind_later(&mut self, late: LateBind) {
+        self.unanswered.bind_later(late);
+    }
+
+    /// Answers what was asked this turn.
+    #[inline]
+    pub fn answer_questions(&mut self) {
+        if self.unanswered.has_questions() {
+            self.requests().answer_all();
+        }
+    }
+
+    /// Programs see what this turn has done, and are woken for it.
+    #[inline]
+    pub fn publish(&mut self) {
+        let under_way = self.sockets.under_way(!self.link.own.is_empty());
+        let turn = self.counters.event_loop.turns;
+        self.counters.waits.wakeups += self.sessions.publish(turn, self.now, under_way);
+        #[cfg(debug_assertions)]
+        self.check_turn();
+    }
+
+    /// Requests were taken when this turn had been flushed: what they led to is done in the next.
+    pub fn has_taken_late(&mut self) {
+        self.sockets.are_yet_to_tell = true;
+    }
+
+    /// A session begins: its programs learn where their connections go, with which congestion
+    /// control their sockets begin, and whether the wildcard is to be bound on the kernel,
+    /// too, where their launcher has said so. Its key.
+    pub fn open_session(&mut self, mut session: Session, kernel_too: Option<bool>) -> u32 {
+        if let Some(batching) = self.settings.batching {
+            session.host.set_batching(batching);
+        }
+        session.publish_routes(&self.link, &self.settings);
+        session.publish_congestion(self.settings.default_congestion(self.now));
+        let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
+        session.host.set_engine_alone(!kernel_too);
+        self.bulk_run.note_session(self.settings.has_one_session);
+        self.sessions.insert(session)
+    }
+
+    /// A session is over. Sockets of it that are left have nobody any more.
+    pub fn close_session(&mut self, key: u32) -> Option<Session> {
+        let mut session = self.sessions.remove(key)?;
+        session.host.mark_closed();
+        self.sockets.given_up.forget_session(key);
+        let postponed = std::mem::take(&mut session.postponed);
+        self.sockets.release_postponed(postponed);
+        Some(session)
+    }
+
+    /// Programs learn with which congestion control their sockets begin.
+    pub fn publish_congestion(&mut self) {
+        let usual = self.settings.default_congestion(self.now);
+        for (_, session) in self.sessions.iter() {
+            session.publish_congestion(usual);
+        }
+    }
+
+    /// Whether a socket that nobody has any more still has something to deliver. To be asked when
+    /// no session is left, so that a socket that has nothing will have nothing: those that were
+    /// found to be so are not looked at again, and of the others some are at each call.
+    pub fn look_for_undelivered(&mut self) -> Undelivered {
+        self.sockets.look_for_undelivered()
+    }
+
+    /// There is a session again: what has nothing to deliver may have something yet.
+    pub fn look_for_undelivered_anew(&mut self) {
+        self.sockets.look_for_undelivered_anew();
+    }
+
+    /// No process holds a socket any more: what was written is still delivered, unless its program
+    /// has said that closing it resets its connection (SO_LINGER), as in Linux.
+    pub fn close_unheld(&mut self, key: u32) {
+        self.work_for(key, |stack| stack.requests().close_unheld(key));
+    }
+
+    /// No process holds a socket any more, and what was written is delivered to nobody.
+    pub fn reset_unheld(&mut self, key: u32) {
+        self.work_for(key, |stack| {
+            let mut flush = stack.flushing();
+            flush.admission().endings().close(key, Linger::Reset);
+            flush.admission().transfers().abort(key);
+        });
+    }
+
+    /// A process has a socket no longer. Connections that it was given and has not accepted
+    /// are told to the others that listen.
+    pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
+        self.work_for(key, |stack| {
+            stack.sockets.forget_subscriber(key, channel, stack.now);
+        });
+    }
+
+    /// A panic was caught that came out of a method of this stack. The sessions to be ended:
+    /// that whose work it was, and those whose sockets its end has led to a panic, too. They
+    /// have no sockets any more, and their peers were reset. None are to be ended for a
+    /// half-open connection. `None` if it was nobody's work, or such a panic came of its end: the
+    /// stack cannot go on.
+    pub fn contain_panic(&mut self) -> Option<Vec<u32>> {
+        Containment::of(self).contain()
+    }
+
+    /// How everything stands, for those who ask.
+    pub fn status(&self) -> Status<'_> {
+        Status {
+            sockets: &self.sockets,
+            half_open: &self.half_open,
+            sessions: &self.sessions,
+            demux: &self.demux,
+            fragments: &self.fragments,
+            link: &self.link,
+            limits: &self.limits,
+            now: self.now,
+        }
+    }
+
+    /// Whether the parts agree with each other.
+    ///
+    /// # Errors
+    /// The first [`Violation`] that is found.
+    pub fn check(&self) -> Result<(), Violation> {
+        Check {
+            sockets: &self.sockets,
+            half_open: &self.half_open,
+            sessions: &self.sessions,
+            demux: &self.demux,
+        }
+        .all()
+    }
+
+    /// As `check`, at the end of a turn, in debug builds: in ever fewer turns, the more there is
+    /// to look at.
+    ///
+    /// # Panics
+    /// If something is not as it must be.
+    #[cfg(debug_assertions)]
+    fn check_turn(&self) {
+        let count = self.sockets.len() + self.sessions.len();
+        if check::is_due(self.counters.event_loop.turns, count)
+            && let Err(violation) = self.check()
+        {
+            panic!("{violation:?}");
+        }
+    }
+}

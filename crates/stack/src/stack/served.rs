@@ -1,0 +1,180 @@
+//! What packets have brought and programs have asked goes to the parts that it is for.
+
+use super::Stack;
+use crate::at_work::AtWork;
+use crate::flush::FEW;
+use crate::input::Arrived;
+use crate::request_error::RequestError;
+use crate::requests::{EdgesTaken, From, MORE_THAN_EDGES, Moved, NOTHING};
+use crate::socket::{Kind, Socket};
+use crate::transfers::Transfers;
+use longshore_frames::RxMeta;
+use longshore_hostif::Request;
+use longshore_hostif::adapter::Immediate;
+
+impl Stack {
+    /// A frame of which nothing is known beforehand.
+    #[inline(never)]
+    pub(super) fn unpredicted_frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
+        let arrived = self.packet_input().frame(frame, meta);
+        self.take_arrived(arrived);
+    }
+
+    /// What a packet has brought goes to those that it is for.
+    fn take_arrived(&mut self, arrived: Arrived<'_>) {
+        match arrived {
+            Arrived::Nothing => {}
+            Arrived::Neighbor => self.sockets.retry_unresolved(),
+            Arrived::Whole(whole) => {
+                let arrived = self.packet_input().whole(&whole);
+                self.take_arrived(arrived);
+            }
+            Arrived::Segment(carried) => self.tcp_input().tcp_in(&carried),
+            Arrived::Datagram(carried) => self.udp_input().take(&carried),
+            Arrived::Error {
+                error,
+                offender,
+                data,
+            } => self
+                .icmp_errors()
+                .icmp_error(error.as_ref(), offender, data),
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn take_own(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(own) = self.link.own.pop_front() {
+            count += 1;
+            let arrived = self.packet_input().own_packet(&own);
+            self.take_arrived(arrived);
+        }
+        self.sessions.at_work = AtWork::Nobodys;
+        count
+    }
+
+    /// Takes where the edges of a socket's host are: what is asked most of all.
+    #[inline(always)]
+    pub(super) fn serve_edges(
+        &mut self,
+        from: From,
+        request: &Request,
+        immediate: &Immediate,
+        moved: Moved,
+    ) -> Result<(), RequestError> {
+        let Some(key) = self.key_of(from.session, request.socket()) else {
+            self.sessions.refuse_unknown(from, request);
+            return Ok(());
+        };
+        if let Some(socket) = self.sockets.get_mut(key) {
+            socket.keep_immediate(immediate);
+        }
+        let (_, _, flags) = moved;
+        if flags.intersects(MORE_THAN_EDGES) {
+            return self.requests().move_edges(from, key, moved);
+        }
+        let mut transfers = Transfers {
+            sockets: &mut self.sockets,
+            sessions: &mut self.sessions,
+            counters: &mut self.counters,
+            now: self.now,
+        };
+        match transfers.take_edges(key, Some(from.channel), moved)? {
+            EdgesTaken::All => Ok(()),
+            taken => self
+                .requests()
+                .finish_edges(key, Some(from.channel), moved, taken),
+        }
+    }
+
+    /// Does what else is asked.
+    #[inline(never)]
+    pub(super) fn serve(&mut self, from: From, request: &Request) -> Result<(), RequestError> {
+        let id = request.socket();
+        if let Request::Open { kind, flags, .. } = *request {
+            return self.requests().setup.open(from, id, kind, flags);
+        }
+        let Some(key) = self.key_of(from.session, id) else {
+            self.sessions.refuse_unknown(from, request);
+            return Ok(());
+        };
+        match request {
+            Request::Cancel { .. } => {
+                let done = self.flushing().cancel_connecting(key).map(|()| NOTHING);
+                self.sessions.answer(from, request, done);
+                return Ok(());
+            }
+            // What was sent to it before arrives first.
+            Request::Close { .. } | Request::Connect { .. } | Request::Group { .. } => {
+                self.pass_on_to(key);
+            }
+            _ => {}
+        }
+        self.requests().serve(from, request, key)
+    }
+
+    /// Resets some of the connections whose listeners are over.
+    #[inline(never)]
+    pub(super) fn reset_some(&mut self) {
+        self.flushing().admission().reset_some_waiting();
+        self.handshakes().reset_some_half_open();
+    }
+
+    /// A tick of the timer wheel has come.
+    #[inline(never)]
+    pub(super) fn handle_tick(&mut self) -> bool {
+        self.timeouts().handle_tick()
+    }
+
+    /// Looks at every socket that this turn has touched, as far as the shares of their users go.
+    #[inline(never)]
+    pub(super) fn flush_touched(&mut self) {
+        self.sockets.are_yet_to_tell = false;
+        self.sockets.have_more_to_pass = false;
+        self.sockets.have_datagrams = false;
+        if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
+            return self.flushing().by_shares();
+        }
+        let count = self.sockets.dirty.len();
+        for i in 0..count {
+            let Some(key) = self.sockets.dirty.get(i).copied() else {
+                break;
+            };
+            let (sessions, link) = (&mut self.sessions, &mut self.link);
+            let counters = &mut self.counters;
+            let left = self
+                .sockets
+                .flush_one(key, sessions, link, counters, self.now);
+            if let Some(left) = left {
+                self.flushing().finish(key, left);
+            }
+        }
+        // What was touched meanwhile (a connection with more to send) is next
+        // turn's.
+        if self.sockets.dirty.len() == count {
+            self.sockets.dirty.clear();
+        } else {
+            self.sockets.dirty.drain(..count);
+        }
+    }
+
+    /// What was sent to a UDP socket before arrives before its program changes what it takes, or
+    /// closes it.
+    fn pass_on_to(&mut self, key: u32) {
+        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
+        let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
+        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
+            let at_work = self.sessions.at_work;
+            self.flushing().datagrams().flush_ahead();
+            self.take_own_packets();
+            self.sessions.at_work = at_work;
+        }
+    }
+
+    /// Does what is the work of the session of a socket.
+    pub(super) fn work_for(&mut self, key: u32, work: impl FnOnce(&mut Self)) {
+        self.sessions.at_work = AtWork::Socket(key);
+        work(self);
+        self.sessions.at_work = AtWork::Nobodys;
+    }
+}
