@@ -123,6 +123,7 @@ impl Flush<'_> {
     }
 
     /// Flushes a socket.
+    #[inline(never)]
     fn one(&mut self, key: u32) {
         let (sessions, link, counters) =
             (&mut *self.sessions, &mut *self.link, &mut *self.counters);
@@ -303,7 +304,7 @@ impl Flush<'_> {
 impl Sockets {
     /// Does for a socket what nearly always is all: sends what it has to send, and tells its host
     /// where its streams stand. What is left to be done, if there is more.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn flush_one(
         &mut self,
         key: u32,

@@ -292,7 +292,7 @@ impl PacketInput<'_> {
 
     /// Forgets packets that did not come together in time, and tells those who sent
     /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
-    pub(crate) fn expire_fragments(&mut self) {
+    pub(super) fn expire_fragments(&mut self) {
         let responder = &mut Responder {
             link: self.link,
             limits: self.limits,

@@ -22,6 +22,7 @@ use crate::link::routing::AddressError;
 use crate::link::{Interface, Link};
 use crate::orphans::Undelivered;
 use crate::requests::{From, LateBind, Unanswered};
+use crate::responder::Responder;
 use crate::secrets::Secrets;
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -231,7 +232,13 @@ impl Stack {
     /// Forgets packets that did not come together in time, and tells those who sent
     /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
     pub fn expire_fragments(&mut self) {
-        self.packet_input().expire_fragments();
+        let responder = &mut Responder {
+            link: &mut self.link,
+            limits: &mut self.limits,
+            counters: &mut self.counters,
+            now: self.now,
+        };
+        self.fragments.expire(responder);
     }
 
     /// Takes the packets that were sent to addresses of its own; says how many.

@@ -2,7 +2,7 @@
 
 use super::Stack;
 use crate::at_work::AtWork;
-use crate::flush::FEW;
+use crate::flush::{FEW, Left};
 use crate::input::Arrived;
 use crate::request_error::RequestError;
 use crate::requests::{EdgesTaken, From, MORE_THAN_EDGES, Moved, NOTHING};
@@ -140,14 +140,7 @@ impl Stack {
             let Some(key) = self.sockets.dirty.get(i).copied() else {
                 break;
             };
-            let (sessions, link) = (&mut self.sessions, &mut self.link);
-            let counters = &mut self.counters;
-            let left = self
-                .sockets
-                .flush_one(key, sessions, link, counters, self.now);
-            if let Some(left) = left {
-                self.flushing().finish(key, left);
-            }
+            self.flush_one(key);
         }
         // What was touched meanwhile (a connection with more to send) is next
         // turn's.
@@ -156,6 +149,24 @@ impl Stack {
         } else {
             self.sockets.dirty.drain(..count);
         }
+    }
+
+    /// As `flush_touched`, of one of few.
+    #[inline(never)]
+    fn flush_one(&mut self, key: u32) {
+        let (sessions, link) = (&mut self.sessions, &mut self.link);
+        let counters = &mut self.counters;
+        let left = self
+            .sockets
+            .flush_one(key, sessions, link, counters, self.now);
+        if let Some(left) = left {
+            self.finish_flush(key, left);
+        }
+    }
+
+    #[inline(never)]
+    fn finish_flush(&mut self, key: u32, left: Left) {
+        self.flushing().finish(key, left);
     }
 
     /// What was sent to a UDP socket before arrives before its program changes what it takes, or
