@@ -6,7 +6,7 @@
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use longshore_tcp::{
-    Config, Congestion, DelayConfig, Ecn, EcnMode, Events, IcmpError, Instant, ReceiveLimits,
+    Config, Congestion, DelayConfig, Ecn, EcnMode, Events, IcmpError, Instant, ReceiveLimits, SavedTcb,
     Segment, State, Tcb, Transmit, reset_for,
 };
 use longshore_wire::SeqNumber;
@@ -204,7 +204,7 @@ impl Run {
                 self.tcb.set_rcv_consumed(edge, now);
             }
             Step::ShutdownSend => self.tcb.shutdown_send(),
-            Step::ShutdownRecv => self.tcb.shutdown_recv(),
+            Step::ShutdownRecv => self.tcb.closing().shutdown_recv(),
             Step::Close => self.tcb.close(now),
             Step::Abort => self.tcb.abort(),
             Step::Icmp { far, kind } => {
@@ -216,10 +216,10 @@ impl Run {
                 let seq = self.our_number(self.tcb.snd_acked(), i64::from(far));
                 self.tcb.on_icmp(kind, seq);
             }
-            Step::PathMss(mss) => self.tcb.set_path_mss(mss),
+            Step::PathMss(mss) => self.tcb.segment_size().set_path_mss(mss),
             Step::Option { which, value } => self.option(which, value),
             Step::Moves => {
-                let restored = Tcb::restore(&self.tcb.save(), now);
+                let restored = SavedTcb::of(&self.tcb).restore(now);
                 self.tcb = restored.expect("what was saved is a connection");
             }
         }
@@ -234,7 +234,7 @@ impl Run {
             3 => self.tcb.settings().set_user_timeout(u32::from(value)),
             4 => self.tcb.settings().set_rcvbuf(u32::from(value)),
             5 => self.tcb.settings().set_window_clamp(u32::from(value)),
-            _ => self.tcb.set_max_segment(value),
+            _ => self.tcb.segment_size().set_max_segment(value),
         }
     }
 
@@ -262,8 +262,11 @@ impl Run {
         TcpHeader {
             src_port: 1,
             dst_port: 2,
-            seq: self.peer_number(self.tcb.rcv_edge() + u64::from(self.tcb.peer_closed()), seq),
-            ack: self.our_number(self.tcb.snd_sent(), ack),
+            seq: self.peer_number(
+                self.tcb.rcv_edge() + u64::from(self.tcb.receive_status().is_closed()),
+                seq,
+            ),
+            ack: self.our_number(self.tcb.send_status().sent(), ack),
             flags,
             window: 30_000,
             urgent: 0,
@@ -312,7 +315,7 @@ impl Run {
             gso_size,
             ecn,
         };
-        let limit = self.tcb.rcv_limit();
+        let limit = self.tcb.receive_status().limit();
         let disposition = self.tcb.on_segment(&segment, self.now);
         if let Some(place) = disposition.place {
             assert!(
@@ -376,9 +379,12 @@ impl Run {
         let tcb = &mut self.tcb;
         assert_eq!(tcb.check(), Ok(()));
         let events = tcb.take_events();
-        assert!(tcb.snd_acked() <= tcb.snd_sent(), "snd_una <= snd_nxt");
         assert!(
-            tcb.snd_sent() <= tcb.snd_edge(),
+            tcb.snd_acked() <= tcb.send_status().sent(),
+            "snd_una <= snd_nxt"
+        );
+        assert!(
+            tcb.send_status().sent() <= tcb.snd_edge(),
             "snd_nxt <= what was written"
         );
         assert!(tcb.rcv_consumed() <= tcb.rcv_edge(), "read before it came");
@@ -388,7 +394,7 @@ impl Run {
         );
         assert!(tcb.rcv_edge() >= self.rcv_edge, "data are taken back");
         assert!(
-            tcb.rcv_limit() >= self.rcv_limit,
+            tcb.receive_status().limit() >= self.rcv_limit,
             "the window is taken back"
         );
         let closed = tcb.state() == State::Closed;
@@ -401,10 +407,10 @@ impl Run {
             "closed, but it lives"
         );
         assert!(!events.contains(Events::ERROR) || tcb.error().is_some());
-        assert!(tcb.mss() > 0 && tcb.cwnd() > 0);
+        assert!(tcb.mss() > 0 && tcb.send_status().cwnd() > 0);
         self.snd_acked = tcb.snd_acked();
         self.rcv_edge = tcb.rcv_edge();
-        self.rcv_limit = tcb.rcv_limit();
+        self.rcv_limit = tcb.receive_status().limit();
         let _ = tcb.info(self.now).to_linux();
     }
 

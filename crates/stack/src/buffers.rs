@@ -4,7 +4,7 @@
 //! memory there is for it, and the host when to say what it has read, if the buffer is
 //! smaller than usual. The send buffer follows the congestion window, as Linux has
 //! it, unless the program has set it: the host may write twice what may be in flight
-//! ([`longshore_tcp::Tcb::snd_buffer_wanted`]), within what net.ipv4.tcp_wmem allows. It shrinks
+//! ([`longshore_tcp::SendStatus::buffer_wanted`]), within what net.ipv4.tcp_wmem allows. It shrinks
 //! only where several fill theirs on short paths ([`bulk_senders`](crate::bulk_senders)).
 
 use crate::bulk_senders::BulkSenders;
@@ -24,13 +24,16 @@ impl Connection {
         now: Instant,
     ) -> u64 {
         let held = self.tcb.snd_edge() - self.tcb.snd_acked();
-        let is_short = self.tcb.is_path_short();
+        let is_short = self.tcb.send_status().is_path_short();
         let share = senders.note(&mut self.bulk_sender, if is_short { held } else { 0 }, now);
         let least = match is_short && BulkSenders::are_like(held) {
             true => share.min(size),
             false => size,
         };
-        self.tcb.snd_buffer_wanted(size, share).max(least.into())
+        self.tcb
+            .send_status()
+            .buffer_wanted(size, share)
+            .max(least.into())
     }
 }
 
@@ -44,7 +47,7 @@ impl Socket {
             return;
         };
         if self.has_block() {
-            let size = c.tcb.rcvbuf();
+            let size = c.tcb.receive_status().buffer_size();
             let unreported_limit = if size < RECEIVE_BUFFER {
                 (size / 4).max(1)
             } else {

@@ -64,7 +64,7 @@ impl Endings<'_> {
         match &mut socket.kind {
             Kind::Stream(c) => {
                 c.tcb.settings().set_linger(linger);
-                let resets = c.tcb.resets_on_close();
+                let resets = c.tcb.closing().resets_on_close();
                 if resets {
                     // What the windows allow has left by then, as in Linux, where `send`
                     // itself sends it.

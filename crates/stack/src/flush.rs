@@ -109,7 +109,7 @@ impl Flush<'_> {
     pub(crate) fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
         let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
         let (cancelled, opens) = match &mut socket.kind {
-            Kind::Stream(c) => (c.tcb.cancel_opening(), c.tcb.state().is_opening()),
+            Kind::Stream(c) => (c.tcb.closing().cancel_opening(), c.tcb.state().is_opening()),
             Kind::Pair(p) => (p.cancel_connecting(), false),
             _ => (false, false),
         };
@@ -342,7 +342,9 @@ impl Socket {
         let Kind::Stream(c) = &mut self.kind else {
             return None;
         };
-        c.tcb.note_send_buffer(self.options.send_buffer, now);
+        c.tcb
+            .send_stream()
+            .note_buffer(self.options.send_buffer, now);
         let events = c.tcb.take_events();
         let is_plain = self.has_block() && !self.orphan && !self.has_marks();
         if events.intersects(MORE_THAN_EDGES) || !is_plain {

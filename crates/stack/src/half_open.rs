@@ -142,7 +142,7 @@ impl Handshakes<'_> {
     /// The path of a half-open connection takes segments of `mss` bytes.
     pub(crate) fn set_path_of_half_open(&mut self, key: u32, mss: u16) {
         if let Some((options, sides, mut tcb)) = self.open_again(key) {
-            tcb.set_path_mss(mss);
+            tcb.segment_size().set_path_mss(mss);
             self.put_back(key, &options, sides, tcb);
         }
     }

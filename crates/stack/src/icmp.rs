@@ -64,7 +64,7 @@ impl IcmpErrors<'_> {
                     self.handshakes.demux.connection_of(local, remote),
                     error.tcp_seq,
                 ) && let Some(c) = self.handshakes.sockets.connection_mut(key)
-                    && c.tcb.is_in_flight(seq)
+                    && c.tcb.send_status().is_in_flight(seq)
                 {
                     c.tcb.on_icmp(kind, seq);
                     let alive = c.tcb.state().is_synchronized();
@@ -124,7 +124,8 @@ impl IcmpErrors<'_> {
                 let quoted = key
                     .and_then(|key| self.handshakes.sockets.connection_mut(key))
                     .zip(error.tcp_seq);
-                let is_quoted = quoted.is_some_and(|(c, seq)| c.tcb.is_in_flight(seq));
+                let is_quoted =
+                    quoted.is_some_and(|(c, seq)| c.tcb.send_status().is_in_flight(seq));
                 half_open = self.handshakes.half_open.in_flight(
                     self.handshakes.demux,
                     (local, remote),
@@ -168,7 +169,7 @@ impl IcmpErrors<'_> {
         if let (Some(mss), Some(key)) = (mss, key)
             && let Some(c) = self.handshakes.sockets.connection_mut(key)
         {
-            c.tcb.set_path_mss(mss);
+            c.tcb.segment_size().set_path_mss(mss);
             self.handshakes.sockets.touch(key);
         }
         if let (Some(mss), Some((key, _))) = (mss, half_open) {

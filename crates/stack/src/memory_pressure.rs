@@ -37,7 +37,7 @@ fn has_room(slab: &ReceiveSlab, tcb: &Tcb, is_next: impl FnOnce() -> bool) -> bo
 /// A connection's program has read: it may have memory again.
 pub(crate) fn grant_to_reader(slab: &ReceiveSlab, tcb: &mut Tcb) {
     if has_room(slab, tcb, || true) {
-        tcb.grant_room();
+        tcb.receive_room().grant();
     }
 }
 
@@ -52,9 +52,10 @@ impl Sockets {
             return;
         };
         let session = sessions.get(socket.session);
-        if session.is_some_and(|s| has_room(&s.host.receive, &c.tcb, || c.tcb.is_next(seq))) {
-            c.tcb.grant_room();
-        } else if c.tcb.deny_room() && !self.denied_memory.contains(&key) {
+        let is_next = || c.tcb.receive_status().is_next(seq);
+        if session.is_some_and(|s| has_room(&s.host.receive, &c.tcb, is_next)) {
+            c.tcb.receive_room().grant();
+        } else if c.tcb.receive_room().deny() && !self.denied_memory.contains(&key) {
             self.denied_memory.push_back(key);
         }
     }
@@ -76,7 +77,7 @@ impl Sockets {
             let session = sessions.get(socket.session);
             if let Some(session) = session.filter(|_| c.tcb.is_denied_room()) {
                 if has_room(&session.host.receive, &c.tcb, || true) {
-                    c.tcb.grant_room();
+                    c.tcb.receive_room().grant();
                     self.touch(key);
                 } else {
                     // What was read may have been said for later: now it gives room.

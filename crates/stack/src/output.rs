@@ -116,7 +116,7 @@ impl Socket {
         let mss = usize::from(c.tcb.mss());
         let longest_new = match link.longest_new_payload(addresses, by_port) {
             // Whatever is between here and there, and loses long ones, takes others.
-            longer if longer > by_port && !c.tcb.has_repeated_little() => by_port,
+            longer if longer > by_port && !c.tcb.send_status().has_repeated_little() => by_port,
             any => any,
         };
         let (longest, longest_new) = (by_port.max(mss), longest_new.max(mss));
@@ -237,7 +237,7 @@ impl<'a> Outlet<'a> {
     /// Sends what else there is, `segments` having been sent.
     fn send_others(&mut self, mut segments: usize) -> Result<(), Sent> {
         while segments < SEGMENTS_A_TURN {
-            let longest = match self.c.tcb.may_repeat() {
+            let longest = match self.c.tcb.send_status().may_repeat() {
                 true => self.longest,
                 false => self.longest_new,
             };

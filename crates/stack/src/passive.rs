@@ -60,7 +60,7 @@ impl Handshakes<'_> {
         let config = options.tcp_to(remote);
         let mut tcb = Tcb::accept(&config, segment, mss, iss, offset, now);
         if let Some(cookie) = verdict.give {
-            tcb.give_fast_open_cookie(cookie);
+            tcb.syn_data().give_cookie(cookie);
         }
         if !verdict.accept {
             self.begin_handshake(listener, &options, (local, remote), tcb);

@@ -183,7 +183,7 @@ impl TcpInput<'_> {
         let owes_dsack = self
             .sockets
             .connection_mut(key)
-            .is_some_and(|c| c.tcb.owes_dsack());
+            .is_some_and(|c| c.tcb.receive_status().owes_dsack());
         if let Some(place) = disposition.place {
             let (skip, len) = (place.skip as usize, place.len as usize);
             if let Some(bytes) = payload.get(skip..skip + len) {

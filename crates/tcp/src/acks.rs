@@ -20,6 +20,11 @@ pub(crate) const DELAY_US: u64 = 40 * MS;
 /// start is not slowed (as in Linux).
 pub(crate) const MAX_QUICK_ACKS: u8 = 16;
 
+/// Estimate of the peer's segment size before any data has arrived, bytes. The estimate
+/// only grows, so it starts low in either version of IP: if it were too high, full
+/// segments would be acknowledged too seldom.
+pub(crate) const LEAST_RCV_MSS: u16 = 536;
+
 /// The most duplicate acknowledgments that may be owed to a peer without SACK.
 const MAX_DUPLICATES: u8 = 8;
 

@@ -9,50 +9,12 @@ use crate::flight::Flight;
 use crate::rcv::ReceiveSide;
 use crate::snd::SendSide;
 use crate::state::State;
-use crate::tcb::Tcb;
 use crate::timers::Timers;
 use crate::violation::{Violation, require};
 
-impl Tcb {
-    /// Checks that the block is consistent; called between two calls of other methods.
-    ///
-    /// # Errors
-    ///
-    /// Returns the invariant that does not hold. No segment and no user call may cause
-    /// this.
-    pub fn check(&self) -> Result<(), Violation> {
-        self.snd.check()?;
-        self.rcv.check()?;
-        self.acks.check(&self.rcv)?;
-        self.reassembly.check(&self.rcv)?;
-        self.congestion.check()?;
-        self.prediction.check(self.derived_prediction())?;
-        self.state.check(&self.snd, &self.rcv)?;
-        if self.state != State::Closed {
-            self.flight.check(&self.snd)?;
-            self.timers
-                .check(self.state, self.flags, &self.snd, &self.flight)?;
-        }
-        Ok(())
-    }
-
-    /// Panics in debug builds if an invariant does not hold.
-    #[inline(always)]
-    pub(crate) fn debug_check(&self) {
-        #[cfg(debug_assertions)]
-        if let Err(violation) = self.check() {
-            let (state, flags) = (self.state, self.flags);
-            panic!(
-                "{violation}: {state:?} {flags:?} {:?} {:?}",
-                self.snd, self.rcv
-            );
-        }
-    }
-}
-
 impl State {
     /// The state agrees with what the two sides have closed.
-    fn check(self, snd: &SendSide, rcv: &ReceiveSide) -> Result<(), Violation> {
+    pub(crate) fn check(self, snd: &SendSide, rcv: &ReceiveSide) -> Result<(), Violation> {
         let peer_closed = rcv.is_closed();
         let (fin, acked) = (snd.fin(), snd.fin_acked());
         let agrees = match self {
@@ -74,7 +36,7 @@ impl State {
 
 impl Timers {
     /// Everything that is owed has a timer that covers it.
-    fn check(
+    pub(crate) fn check(
         &self,
         state: State,
         flags: Flags,

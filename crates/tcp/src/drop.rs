@@ -28,7 +28,7 @@ longshore_wire::drop_reasons! {
     RstNotExact = "tcp_rst_not_exact",
     /// A reset outside the window, or without an acceptable ACK in SYN-SENT.
     RstUnacceptable = "tcp_rst_unacceptable",
-    /// There is no memory for its payload ([`Tcb::deny_room`](crate::Tcb::deny_room)).
+    /// There is no memory for its payload ([`ReceiveRoom::deny`](crate::ReceiveRoom::deny)).
     NoRoom = "tcp_no_room",
     /// The table of out-of-order ranges is full.
     AssemblerFull = "tcp_assembler_full",

@@ -86,7 +86,7 @@ pub enum Error {
     /// We reset it (`abort`, or `close` with unread data).
     #[error("aborted by this side")]
     Aborted,
-    /// Its program has cancelled the attempt ([`Tcb::cancel_opening`](crate::Tcb)).
+    /// Its program has cancelled the attempt ([`Closing::cancel_opening`](crate::Closing::cancel_opening)).
     #[error("cancelled by this side")]
     Cancelled,
 }

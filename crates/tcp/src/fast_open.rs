@@ -162,9 +162,11 @@ impl FastOpen {
         wait
     }
 
-    /// Data was written, or will not be: returns whether a SYN has waited for that.
-    pub(crate) fn release(&mut self) -> bool {
-        core::mem::take(&mut self.waits)
+    /// Data was written, or will not be: a SYN that has waited for that is due.
+    pub(crate) fn release(&mut self, flags: &mut Flags) {
+        if core::mem::take(&mut self.waits) {
+            *flags |= Flags::SYN_DUE;
+        }
     }
 
     /// Our SYN-ACK grants this cookie.

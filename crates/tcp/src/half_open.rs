@@ -152,12 +152,12 @@ impl HalfOpen {
             tcb.flags |= Flags::ADVISED_TIMEOUT;
         }
         if let Some(cookie) = self.cookie {
-            tcb.give_fast_open_cookie(cookie);
+            tcb.syn_data().give_cookie(cookie);
         }
         let _ = tcb.poll_transmit(self.began, 0);
         tcb.rcv.advertise_to(i64::from(self.advertised));
         if self.path_mss != self.interface_mss {
-            tcb.set_path_mss(self.path_mss);
+            tcb.segment_size().set_path_mss(self.path_mss);
         }
         self.replay_timeouts(&mut tcb);
         tcb.liveness.note_challenge(self.last_challenge);

@@ -14,7 +14,6 @@ use crate::liveness::Liveness;
 use crate::rcv::ReceiveSide;
 use crate::snd::SendSide;
 use crate::state::State;
-use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
 
 /// Length of Linux's `struct tcp_info` in bytes (version 6.18). Programs check the length
@@ -122,38 +121,9 @@ pub struct TcpInfo {
     pub congestion: &'static str,
 }
 
-impl Tcb {
-    /// The state at `now`.
-    #[must_use]
-    pub fn info(&self, now: Instant) -> TcpInfo {
-        let mut info = TcpInfo {
-            state: self.state,
-            active: self.flags.contains(Flags::ACTIVE),
-            congestion: self.congestion.controller.which().name(),
-            pmtu: u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 },
-            rcv_mss: u32::from(self.acks.segment()),
-            ..TcpInfo::default()
-        };
-        info.describe_handshake(&self.snd, &self.rcv, self.flags);
-        info.describe_ecn(&self.ecn);
-        info.describe_fast_open(&self.fast_open, &self.snd, self.flags);
-        info.describe_timers(&self.snd, &self.liveness, now);
-        info.describe_flight(&self.snd, &self.flight, now);
-        info.describe_windows(&self.snd, &self.rcv, &self.congestion);
-        let rate = self
-            .flight
-            .delivery_rate(&self.snd, &self.congestion, self.liveness.last_ack());
-        info.describe_rates(rate, &self.congestion);
-        info.describe_limits(&self.accounting, &self.snd, self.flags, self.state, now);
-        info.count_segments(&self.accounting, &self.snd, &self.rcv);
-        info.count_recoveries(&self.accounting, self.flags, now);
-        info
-    }
-}
-
 impl TcpInfo {
     /// What the ends have agreed on.
-    fn describe_handshake(&mut self, snd: &SendSide, rcv: &ReceiveSide, flags: Flags) {
+    pub(crate) fn describe_handshake(&mut self, snd: &SendSide, rcv: &ReceiveSide, flags: Flags) {
         self.timestamps = flags.contains(Flags::TIMESTAMPS);
         self.sack = snd.sack();
         self.window_scaling = flags.contains(Flags::SCALING);
@@ -162,21 +132,26 @@ impl TcpInfo {
     }
 
     /// What came of ECN.
-    fn describe_ecn(&mut self, ecn: &EcnState) {
+    pub(crate) fn describe_ecn(&mut self, ecn: &EcnState) {
         self.ecn = ecn.is_on();
         self.ecn_seen = ecn.seen();
         self.ecn_totals = ecn.totals();
     }
 
     /// What came of Fast Open.
-    fn describe_fast_open(&mut self, fast_open: &FastOpen, snd: &SendSide, flags: Flags) {
+    pub(crate) fn describe_fast_open(
+        &mut self,
+        fast_open: &FastOpen,
+        snd: &SendSide,
+        flags: Flags,
+    ) {
         self.syn_data = fast_open.syn_data_taken();
         self.syn_bytes = fast_open.sent();
         self.fast_open_failure = fast_open.failure(snd, flags);
     }
 
     /// What the timers repeat, and how long ago something has come.
-    fn describe_timers(&mut self, snd: &SendSide, liveness: &Liveness, now: Instant) {
+    pub(crate) fn describe_timers(&mut self, snd: &SendSide, liveness: &Liveness, now: Instant) {
         let (retries, probes) = (liveness.retries(), liveness.keepalive_probes());
         (self.retransmits, self.probes) = if snd.in_flight() > 0 {
             (retries, probes)
@@ -194,7 +169,7 @@ impl TcpInfo {
     }
 
     /// What is in the network, and what is known to be lost there.
-    fn describe_flight(&mut self, snd: &SendSide, flight: &Flight, now: Instant) {
+    pub(crate) fn describe_flight(&mut self, snd: &SendSide, flight: &Flight, now: Instant) {
         let r = &flight.recovery;
         let scoreboard = &flight.scoreboard;
         self.ca_state = match r.phase {
@@ -213,7 +188,7 @@ impl TcpInfo {
     }
 
     /// Sizes of segments, windows and buffers.
-    fn describe_windows(
+    pub(crate) fn describe_windows(
         &mut self,
         snd: &SendSide,
         rcv: &ReceiveSide,
@@ -232,7 +207,7 @@ impl TcpInfo {
     }
 
     /// How fast it is, and how fast it may be.
-    fn describe_rates(&mut self, delivery: Rate, congestion: &CongestionState) {
+    pub(crate) fn describe_rates(&mut self, delivery: Rate, congestion: &CongestionState) {
         self.delivery_rate = delivery.bytes;
         self.delivery_rate_app_limited = delivery.app_limited;
         self.pacing_rate = congestion.pacer.rate().unwrap_or(u64::MAX);
@@ -240,7 +215,7 @@ impl TcpInfo {
     }
 
     /// What it waited for.
-    fn describe_limits(
+    pub(crate) fn describe_limits(
         &mut self,
         accounting: &Accounting,
         snd: &SendSide,
@@ -254,7 +229,12 @@ impl TcpInfo {
     }
 
     /// Bytes and segments, both ways.
-    fn count_segments(&mut self, accounting: &Accounting, snd: &SendSide, rcv: &ReceiveSide) {
+    pub(crate) fn count_segments(
+        &mut self,
+        accounting: &Accounting,
+        snd: &SendSide,
+        rcv: &ReceiveSide,
+    ) {
         let c = &accounting.counters;
         let fast = c.fast_data_in.wrapping_add(c.fast_acks_in);
         self.bytes_acked = snd.acked();
@@ -272,7 +252,7 @@ impl TcpInfo {
     }
 
     /// Timeouts, probes and recoveries that were undone.
-    fn count_recoveries(&mut self, accounting: &Accounting, flags: Flags, now: Instant) {
+    pub(crate) fn count_recoveries(&mut self, accounting: &Accounting, flags: Flags, now: Instant) {
         let c = &accounting.counters;
         self.total_rto = c.timeouts;
         self.total_rto_recoveries = c.timeout_recoveries;

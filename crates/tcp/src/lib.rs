@@ -24,8 +24,8 @@
 //! A `Tcb` is composed of parts, each a value type with its own state, methods and file.
 //! A handler is a method of the part whose state it changes; it takes the parts that it
 //! reads as arguments and returns what else has to be done. A step that changes several
-//! parts is a type of its own, which borrows them. The [`Tcb`] itself has what is called
-//! from outside, the order of the steps, and the changes of the connection's state.
+//! parts is a type of its own, which borrows them, and so is what is asked or set of one concern.
+//! The [`Tcb`] itself has what each burst calls, and the order of the steps.
 //!
 //! | part | contents | files |
 //! | --- | --- | --- |
@@ -54,6 +54,16 @@
 //! | `Departure` | what sending changes | `output/data.rs` |
 //! | `SegmentBuilder` | headers and options | `output/segment.rs`, `output/syn.rs` |
 //! | `Timeouts` | what is done about a peer that does not answer | `timeouts.rs` |
+//! | `Handshake` | what makes a connection ESTABLISHED | `input/handshake.rs` |
+//! | [`Closing`] | what ends one | `closing.rs` |
+//!
+//! | concern | contents | file |
+//! | --- | --- | --- |
+//! | [`SendStatus`], [`ReceiveStatus`] | what is known of each direction | `status.rs` |
+//! | [`SendStream`] | urgent data, ends of records, the send buffer | `send_stream.rs` |
+//! | [`ReceiveRoom`] | memory for what is received | `receive_room.rs` |
+//! | [`SegmentSize`] | the bounds of the path and the user | `segment_size.rs` |
+//! | [`SynData`] | Fast Open | `syn_data.rs` |
 //! | [`Settings`] | what the user may change at any time | `settings.rs` |
 //!
 //! Module dependencies form no cycle: the parts do not know [`Tcb`], and use only the
@@ -62,8 +72,8 @@
 //!
 //! | other files | contents |
 //! | --- | --- |
-//! | `tcb.rs`, `open.rs`, `user.rs`, `syn_data.rs` | the `Tcb`, opening a connection, the user's calls, Fast Open |
-//! | `input/` | an arriving segment: prediction, checks, ACK, payload, FIN, RST |
+//! | `tcb.rs`, `open.rs`, `user.rs` | the `Tcb`, opening a connection, the user's calls |
+//! | `input/` | an arriving segment: prediction, checks, ACK, payload; an ICMP error |
 //! | `output/` | a departing segment: what to send, with which options |
 //! | `restore.rs`, `codec.rs` | saving a connection and restoring it in another process |
 //! | `check.rs` | invariants between two calls |
@@ -87,6 +97,7 @@ mod accounting;
 mod acks;
 mod assembler;
 mod check;
+mod closing;
 mod codec;
 mod config;
 mod congestion;
@@ -113,14 +124,18 @@ mod ranges;
 mod rcv;
 mod reassembly;
 mod receive_buffer;
+mod receive_room;
 mod reset;
 mod restore;
 mod rtt;
 mod segment;
+mod segment_size;
+mod send_stream;
 mod settings;
 mod snd;
 mod stamps;
 mod state;
+mod status;
 mod syn_cookie;
 mod syn_data;
 mod tcb;
@@ -132,6 +147,7 @@ mod user;
 mod user_timeout;
 mod violation;
 
+pub use closing::Closing;
 pub use config::{
     BurstConfig, Config, DelayConfig, EcnMode, Keepalive, Linger, Overflow, ReceiveLimits, Retries,
     SynCookies,
@@ -149,12 +165,17 @@ pub use icmp::IcmpError;
 pub use info::{LINUX_TCP_INFO_LEN, TcpInfo};
 pub use input::Predicted;
 pub use listener::{ListenVerdict, Listener};
+pub use receive_room::ReceiveRoom;
 pub use reset::reset_for;
 pub use restore::{RestoreError, SavedTcb};
 pub use segment::{Disposition, Ecn, Place, PlainTransmit, Segment, Transmit};
+pub use segment_size::SegmentSize;
+pub use send_stream::SendStream;
 pub use settings::Settings;
 pub use state::State;
+pub use status::{ReceiveStatus, SendStatus};
 pub use syn_cookie::SynCookie;
+pub use syn_data::SynData;
 pub use tcb::Tcb;
 pub use time::Instant;
 pub use time_wait::{TimeWait, TimeWaitVerdict};

@@ -1,6 +1,6 @@
 //! Saving a connection, and restoring it in another process.
 //!
-//! Owns [`SavedTcb`], [`Tcb::save`] and [`Tcb::restore`]. A process that hands its
+//! Owns [`SavedTcb`]. A process that hands its
 //! connections over saves each of them between two calls of other methods; its successor,
 //! which has the same clock, restores them, and then proceeds as after each burst
 //! (`poll_transmit`, `take_events`, `deadline`).
@@ -41,8 +41,7 @@ use crate::stamps::TimestampState;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
-use crate::time_wait::TIME_WAIT_US;
-use crate::timers::Timers;
+use crate::timers::{TIME_WAIT_US, Timers};
 use crate::violation::{Violation, require};
 
 /// The version of the layout. It must be incremented when a list of `saved_part!`
@@ -95,8 +94,8 @@ impl SavedTcb {
     /// Its size, bytes.
     pub const LEN: usize = ROOM;
 
-    /// From bytes that may have been written by another process; [`Tcb::restore`]
-    /// validates them.
+    /// From bytes that may have been written by another process;
+    /// [`restore`](SavedTcb::restore) validates them.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; ROOM]) -> SavedTcb {
         SavedTcb(bytes)
@@ -133,10 +132,10 @@ impl From<Invalid> for RestoreError {
     }
 }
 
-impl Tcb {
-    /// Saves the connection; called between two calls of other methods. Changes nothing.
+impl SavedTcb {
+    /// Saves a connection; called between two calls of other methods. Changes nothing.
     #[must_use]
-    pub fn save(&self) -> SavedTcb {
+    pub fn of(tcb: &Tcb) -> SavedTcb {
         let Tcb {
             prediction: _,
             state,
@@ -155,7 +154,7 @@ impl Tcb {
             accounting: _,
             reassembly: _,
             flight,
-        } = self;
+        } = tcb;
         let mut bytes = [0; ROOM];
         let out = &mut Writer::new(&mut bytes);
         VERSION.save(out);
@@ -177,15 +176,15 @@ impl Tcb {
         SavedTcb(bytes)
     }
 
-    /// Restores a saved connection at `now`, on the same clock. Out-of-order payload
+    /// Restores the connection at `now`, on the same clock. Out-of-order payload
     /// beyond [`rcv_edge`](Tcb::rcv_edge) is discarded.
     ///
     /// # Errors
     ///
     /// If the bytes are of another version, or are inconsistent. A connection that is
     /// restored from any bytes behaves like a valid one.
-    pub fn restore(saved: &SavedTcb, now: Instant) -> Result<Tcb, RestoreError> {
-        let from = &mut Reader::new(&saved.0);
+    pub fn restore(&self, now: Instant) -> Result<Tcb, RestoreError> {
+        let from = &mut Reader::new(&self.0);
         let found = u16::restore(from)?;
         if found != VERSION {
             return Err(RestoreError::Version { found });
@@ -225,112 +224,112 @@ impl Tcb {
             reassembly: Reassembly::new(),
             flight: Flight::new(ceiling.max(snd.path_mss()), now),
         };
-        tcb.check_saved()?;
-        tcb.rebuild(now);
+        check_saved(&tcb)?;
+        rebuild(&mut tcb, now);
         tcb.check()?;
         Ok(tcb)
     }
+}
 
-    /// The invariants of saved state, checked before anything is derived from it.
-    fn check_saved(&self) -> Result<(), Violation> {
-        self.snd.check_saved()?;
-        self.rcv.check_saved()?;
-        self.acks.check(&self.rcv)?;
-        self.snd.rtt.check()?;
-        let options = if self.has_timestamps() {
-            TIMESTAMPS_LEN
-        } else {
-            0
-        };
-        require(
-            u16::from(self.snd.options()) == options && u16::from(self.rcv.options()) == options,
-            "options of every segment that were not agreed",
-        )?;
-        require(
-            !self.flags.contains(Flags::SYN_DUE) || self.state.is_opening(),
-            "a SYN that is due after the handshake",
-        )?;
-        require(
-            !self.flags.contains(Flags::RST_DUE) || self.state == State::Closed,
-            "a reset of a connection that is not over",
-        )?;
-        require(
-            !self.fast_open.awaits_data() || self.state == State::SynSent,
-            "a SYN that waits for data, but is none",
-        )?;
-        let opening = self.state.is_opening();
-        require(
-            !opening || (self.snd.una() == SYN_POS && self.rcv.fin() == NO_POS),
-            "more than a SYN, in a handshake",
-        )?;
-        require(
-            self.state != State::SynSent || self.rcv.nxt() == 0,
-            "something received before the peer's SYN",
-        )
+/// The invariants of saved state, checked before anything is derived from it.
+fn check_saved(tcb: &Tcb) -> Result<(), Violation> {
+    tcb.snd.check_saved()?;
+    tcb.rcv.check_saved()?;
+    tcb.acks.check(&tcb.rcv)?;
+    tcb.snd.rtt.check()?;
+    let options = if tcb.has_timestamps() {
+        TIMESTAMPS_LEN
+    } else {
+        0
+    };
+    require(
+        u16::from(tcb.snd.options()) == options && u16::from(tcb.rcv.options()) == options,
+        "options of every segment that were not agreed",
+    )?;
+    require(
+        !tcb.flags.contains(Flags::SYN_DUE) || tcb.state.is_opening(),
+        "a SYN that is due after the handshake",
+    )?;
+    require(
+        !tcb.flags.contains(Flags::RST_DUE) || tcb.state == State::Closed,
+        "a reset of a connection that is not over",
+    )?;
+    require(
+        !tcb.fast_open.awaits_data() || tcb.state == State::SynSent,
+        "a SYN that waits for data, but is none",
+    )?;
+    let opening = tcb.state.is_opening();
+    require(
+        !opening || (tcb.snd.una() == SYN_POS && tcb.rcv.fin() == NO_POS),
+        "more than a SYN, in a handshake",
+    )?;
+    require(
+        tcb.state != State::SynSent || tcb.rcv.nxt() == 0,
+        "something received before the peer's SYN",
+    )
+}
+
+/// Rebuilds the state that was not saved.
+fn rebuild(tcb: &mut Tcb, now: Instant) {
+    tcb.rcv.buffer.restart(tcb.rcv.consumed(), now);
+    tcb.flight.on_path_mss_advertised(&tcb.snd);
+    let limit = tcb.cfg.max_pacing_rate;
+    tcb.settings().set_max_pacing_rate(limit);
+    if tcb.state != State::Closed {
+        tcb.flight
+            .resume(&tcb.snd, tcb.liveness.stalled_since(), now);
+        if tcb.snd.in_flight() > 0 && !tcb.state.is_opening() {
+            tcb.accounting.busy.begin(now);
+        }
     }
-
-    /// Rebuilds the state that was not saved.
-    fn rebuild(&mut self, now: Instant) {
-        self.rcv.buffer.restart(self.rcv.consumed(), now);
-        self.flight.on_path_mss_advertised(&self.snd);
-        let limit = self.cfg.max_pacing_rate;
-        self.settings().set_max_pacing_rate(limit);
-        if self.state != State::Closed {
-            self.flight
-                .resume(&self.snd, self.liveness.stalled_since(), now);
-            if self.snd.in_flight() > 0 && !self.state.is_opening() {
-                self.accounting.busy.begin(now);
-            }
-        }
-        if self.flags.contains(Flags::SYN_RETRANSMITTED) {
-            self.flight.stop_timing(&mut self.congestion);
-        }
-        if self.state.is_synchronized() {
-            let repeated = self.accounting.counters.bytes_retrans;
-            self.congestion
-                .start(&self.snd, repeated, self.ecn.is_on(), &mut self.flags, now);
-        }
-        self.rebuild_timers(now);
-        self.predict_next();
+    if tcb.flags.contains(Flags::SYN_RETRANSMITTED) {
+        tcb.flight.stop_timing(&mut tcb.congestion);
     }
+    if tcb.state.is_synchronized() {
+        let repeated = tcb.accounting.counters.bytes_retrans;
+        tcb.congestion
+            .start(&tcb.snd, repeated, tcb.ecn.is_on(), &mut tcb.flags, now);
+    }
+    rebuild_timers(tcb, now);
+    tcb.predict_next();
+}
 
-    /// Saved deadlines are upper bounds; restoring does not extend them.
-    fn rebuild_timers(&mut self, now: Instant) {
-        let saved = core::mem::replace(&mut self.timers, Timers::new());
-        let orphan = self.flags.contains(Flags::ORPHAN);
-        self.timers.state = match self.state {
-            State::Closed => return,
-            State::TimeWait => saved.state.min(now.after_us(TIME_WAIT_US)),
-            State::FinWait2 if orphan => {
-                let most = now.after_ms(u64::from(self.cfg.fin_wait_ms));
-                saved.state.min(most)
-            }
-            _ => Instant::NEVER,
-        };
-        if self.state == State::TimeWait {
-            return;
+/// Saved deadlines are upper bounds; restoring does not extend them.
+fn rebuild_timers(tcb: &mut Tcb, now: Instant) {
+    let saved = core::mem::replace(&mut tcb.timers, Timers::new());
+    let orphan = tcb.flags.contains(Flags::ORPHAN);
+    tcb.timers.state = match tcb.state {
+        State::Closed => return,
+        State::TimeWait => saved.state.min(now.after_us(TIME_WAIT_US)),
+        State::FinWait2 if orphan => {
+            let most = now.after_ms(u64::from(tcb.cfg.fin_wait_ms));
+            saved.state.min(most)
         }
-        let k = self.cfg.keepalive;
-        if k.enabled && self.state.is_synchronized() {
-            let most = now.after_ms(u64::from(k.idle_ms.max(k.interval_ms)));
-            self.timers.keepalive = saved.keepalive.min(most);
-        }
-        if self.flags.contains(Flags::ACK_OWED) {
-            self.timers.ack = now.after_us(DELAY_US);
-        }
-        if self.snd.in_flight() > 0 {
-            self.flight.arm_loss_timer(&self.snd, now);
-        } else if self.state.may_transmit_data()
-            && self.snd.nxt() < self.snd.end()
-            && self.snd.wnd_edge() <= self.snd.nxt()
-        {
-            self.flight.timer.kind = XmitTimer::Persist;
-            self.flight.timer.at = now.after_us(self.snd.rtt.rto());
-        }
-        if self.cfg.user_timeout_ms != 0 && !self.flight.timer.at.is_never() {
-            let since = self.liveness.stalled_since();
-            self.timers.user = since.after_ms(u64::from(self.cfg.user_timeout_ms));
-        }
+        _ => Instant::NEVER,
+    };
+    if tcb.state == State::TimeWait {
+        return;
+    }
+    let k = tcb.cfg.keepalive;
+    if k.enabled && tcb.state.is_synchronized() {
+        let most = now.after_ms(u64::from(k.idle_ms.max(k.interval_ms)));
+        tcb.timers.keepalive = saved.keepalive.min(most);
+    }
+    if tcb.flags.contains(Flags::ACK_OWED) {
+        tcb.timers.ack = now.after_us(DELAY_US);
+    }
+    if tcb.snd.in_flight() > 0 {
+        tcb.flight.arm_loss_timer(&tcb.snd, now);
+    } else if tcb.state.may_transmit_data()
+        && tcb.snd.nxt() < tcb.snd.end()
+        && tcb.snd.wnd_edge() <= tcb.snd.nxt()
+    {
+        tcb.flight.timer.kind = XmitTimer::Persist;
+        tcb.flight.timer.at = now.after_us(tcb.snd.rtt.rto());
+    }
+    if tcb.cfg.user_timeout_ms != 0 && !tcb.flight.timer.at.is_never() {
+        let since = tcb.liveness.stalled_since();
+        tcb.timers.user = since.after_ms(u64::from(tcb.cfg.user_timeout_ms));
     }
 }
 

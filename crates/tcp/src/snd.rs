@@ -16,6 +16,12 @@ use longshore_wire::SeqNumber;
 /// The smallest MSS that is accepted; a smaller one would waste both ends' time.
 pub(crate) const MIN_MSS: u16 = 48;
 
+/// The MSS of a peer that does not send the option (RFC 9293 section 3.7.1): what fits
+/// the smallest packet that every host accepts.
+pub(crate) const fn default_mss(ipv6: bool) -> u16 {
+    if ipv6 { 1220 } else { 536 }
+}
+
 /// Sequence space, window and edges of the send stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]

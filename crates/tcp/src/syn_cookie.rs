@@ -20,8 +20,8 @@
 //! Without timestamps none of these are used.
 
 use crate::config::{Config, EcnMode};
-use crate::open::default_mss;
 use crate::segment::{Segment, Transmit};
+use crate::snd::default_mss;
 use crate::tcb::Tcb;
 use crate::time::{Instant, SECOND};
 use longshore_wire::SeqNumber;

@@ -1,36 +1,43 @@
 //! The transmission control block: the whole state of one connection.
 //!
-//! Owns [`Tcb`], which is composed of the parts of a connection, and its getters
-//! (`flags.rs` explains its flags). The engine keeps one for each connection; `open.rs`
-//! creates it, `input/`, `user.rs` and `timeouts.rs` change it, `output/` builds segments
-//! from it.
+//! Owns [`Tcb`], which is composed of the parts of a connection (`flags.rs` explains its flags),
+//! what each burst asks of it, and the types that borrow the parts of one concern. The engine keeps
+//! one for each connection; `open.rs` creates it, `input/`, `user.rs` and `timeouts.rs` change it,
+//! `output/` builds segments from it.
 //!
-//! **Positions.** Internally, sequence numbers are 64-bit positions ([`Pos`]): position
-//! `p` is byte `p` of the stream, the SYN is at -1 and the FIN follows the last byte.
-//! They are compared as plain integers; 32-bit sequence numbers exist only on the wire
-//! ([`SendSide::seq`], [`ReceiveSide::pos`] and similar methods convert).
+//! **Positions.** Internally, sequence numbers are 64-bit positions
+//! ([`Pos`](crate::pos::Pos)): position `p` is byte `p` of the stream, the SYN is at -1 and the
+//! FIN follows the last byte. They are compared as plain integers; 32-bit sequence numbers exist
+//! only on the wire ([`SendSide::seq`], [`ReceiveSide::pos`] and similar methods convert).
 
 use crate::accounting::Accounting;
 use crate::acks::OwedAcks;
+use crate::closing::Closing;
 use crate::config::Config;
 use crate::congestion::CongestionState;
 use crate::ecn::EcnState;
 use crate::events::{Error, Events};
-use crate::fast_open::FastOpen;
+use crate::fast_open::{FastOpen, FastOpenOutcome};
 use crate::flags::Flags;
-use crate::flight::{Flight, LossTimer};
+use crate::flight::Flight;
+use crate::info::TcpInfo;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
-use crate::pos::Pos;
 use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
 use crate::reassembly::Reassembly;
+use crate::receive_room::ReceiveRoom;
+use crate::segment_size::SegmentSize;
+use crate::send_stream::SendStream;
+use crate::settings::Settings;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::state::State;
-use crate::time::MS;
+use crate::status::{ReceiveStatus, SendStatus};
+use crate::syn_data::SynData;
+use crate::time::Instant;
 use crate::timers::Timers;
-use longshore_wire::SeqNumber;
+use crate::violation::Violation;
 
 /// A connection.
 ///
@@ -52,7 +59,7 @@ use longshore_wire::SeqNumber;
 /// After [`Events::CLOSED`] the block may be dropped once `poll_transmit` returns `None`.
 ///
 /// **Composition.** Each field is a part with its own file and methods (listed in the
-/// crate's documentation). The fields that must survive the process ([`save`](Tcb::save)
+/// crate's documentation). The fields that must survive the process ([`SavedTcb`](crate::SavedTcb)
 /// lists them) come first, contiguous and plain; from `timers` on, nearly all state can
 /// be rebuilt or forgotten.
 #[derive(Debug, Clone)]
@@ -90,9 +97,6 @@ const _: () = {
     assert!(offset_of!(Tcb, timers) <= 512);
 };
 
-/// The congestion window, in bytes, from which on a connection counts as a bulk sender.
-const BULK_WINDOW: u64 = 128 << 10;
-
 impl Tcb {
     // ---- Getters. ----
 
@@ -118,13 +122,6 @@ impl Tcb {
         self.rcv.readable()
     }
 
-    /// Whether a segment with this sequence number begins with the next byte of the receive
-    /// stream.
-    #[must_use]
-    pub fn is_next(&self, seq: SeqNumber) -> bool {
-        self.rcv.pos(seq) == self.rcv.nxt()
-    }
-
     /// The end of the acknowledged data, in bytes of the send stream: chunks below may be
     /// freed.
     #[inline]
@@ -140,78 +137,11 @@ impl Tcb {
         self.snd.edge() as u64
     }
 
-    /// The end of what has been sent at least once.
-    #[must_use]
-    pub fn snd_sent(&self) -> u64 {
-        self.snd.sent()
-    }
-
-    /// Bytes written and not acknowledged, and how many of them have not been sent yet; a
-    /// FIN counts as one byte. Both are 0 during the handshake, as in Linux.
-    #[must_use]
-    pub fn send_queue(&self) -> (u64, u64) {
-        if self.state.is_opening() || self.state == State::Closed {
-            return (0, 0);
-        }
-        let end = self.snd.end();
-        let left = |from: Pos| (end - from).max(0) as u64;
-        (left(self.snd.una()), left(self.snd.nxt()))
-    }
-
     /// The end of what the user has read, as last reported by it.
     #[inline]
     #[must_use]
     pub fn rcv_consumed(&self) -> u64 {
         self.rcv.consumed() as u64
-    }
-
-    /// The end of the stretch of the receive stream in which payload may be placed:
-    /// `on_segment` places nothing beyond it.
-    #[must_use]
-    pub fn rcv_limit(&self) -> u64 {
-        self.rcv.adv().max(0) as u64
-    }
-
-    /// The end of the peer's urgent data, in bytes of the receive stream: the urgent byte
-    /// is the one before it, and may not have arrived yet. 0 if there never was any. The
-    /// value never decreases.
-    #[inline]
-    #[must_use]
-    pub fn rcv_urgent(&self) -> u64 {
-        self.rcv.up() as u64
-    }
-
-    /// Size of the receive buffer in bytes (auto-tuned).
-    #[must_use]
-    pub fn rcvbuf(&self) -> u32 {
-        self.rcv.buffer.size()
-    }
-
-    /// Whether the peer has closed its direction and everything before its FIN has
-    /// arrived.
-    #[inline]
-    #[must_use]
-    pub fn peer_closed(&self) -> bool {
-        self.rcv.is_closed()
-    }
-
-    /// Whether payload beyond `rcv_edge()` has been placed.
-    #[must_use]
-    pub fn has_out_of_order(&self) -> bool {
-        !self.reassembly.ranges.is_empty()
-    }
-
-    /// Whether a duplicate is to be reported. An acknowledgment reports one (RFC 2883
-    /// section 4), so it must be sent before the next segment is processed.
-    #[must_use]
-    pub fn owes_dsack(&self) -> bool {
-        self.flags.contains(Flags::DSACK)
-    }
-
-    /// Whether the user has closed the sending direction.
-    #[must_use]
-    pub fn send_shut(&self) -> bool {
-        self.snd.fin()
     }
 
     /// Whether `close` or `abort` was called.
@@ -232,59 +162,11 @@ impl Tcb {
         self.outcome.take_soft_error()
     }
 
-    /// The congestion window in bytes.
-    #[must_use]
-    pub fn cwnd(&self) -> u32 {
-        self.congestion.controller.cwnd()
-    }
-
     /// Largest payload of a segment at present, in bytes.
     #[inline]
     #[must_use]
     pub fn mss(&self) -> u16 {
         self.snd.mss()
-    }
-
-    /// Whether of all data that were sent at most one byte in 1,024 was sent once more.
-    #[inline]
-    #[must_use]
-    pub fn has_repeated_little(&self) -> bool {
-        self.accounting.counters.bytes_retrans <= self.snd_sent() >> 10
-    }
-
-    /// Whether the next segment may be one with data that were sent before.
-    #[inline]
-    #[must_use]
-    pub fn may_repeat(&self) -> bool {
-        !self.flight.recovery.is_quiet()
-    }
-
-    /// The size in bytes that the send stream needs to keep the path full, given its
-    /// present size: twice what may be in flight, as Linux tunes SO_SNDBUF.
-    ///
-    /// On a short path ([`is_path_short`](Self::is_path_short)) a large window is mostly a
-    /// queue of our own making, and a buffer of many megabytes no longer fits the caches.
-    /// There a bulk sender gets its `share` of them at once, and the buffer grows beyond that
-    /// only as long as its content does not make the round trip longer.
-    #[must_use]
-    pub fn snd_buffer_wanted(&self, size: u32, share: u32) -> u64 {
-        let cwnd = u64::from(self.congestion.controller.cwnd());
-        let min_rtt = self.snd.rtt.min_rtt_or(0);
-        let in_flight = match self.snd.rtt.srtt() {
-            Some(srtt) if min_rtt < MS => {
-                let unqueued = cwnd.min(u64::from(size)) * min_rtt / srtt.max(min_rtt).max(1);
-                let is_bulk = cwnd >= BULK_WINDOW;
-                unqueued.max(if is_bulk { u64::from(share) / 2 } else { 0 })
-            }
-            _ => cwnd,
-        };
-        2 * in_flight.max(10 * u64::from(self.snd.mss()))
-    }
-
-    /// Whether the path is shorter than a millisecond, by the least round trip that was seen.
-    #[must_use]
-    pub fn is_path_short(&self) -> bool {
-        self.snd.rtt.min_rtt_or(MS) < MS
     }
 
     /// Returns and clears the events since the last call.
@@ -293,10 +175,201 @@ impl Tcb {
         self.outcome.take_events()
     }
 
-    /// The configuration in force.
+    /// Whether the program has the connection although the handshake is not complete (a
+    /// passive open with data on the SYN).
     #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.cfg
+    pub fn is_fast_opened(&self) -> bool {
+        self.fast_open.has_opened(self.state)
+    }
+
+    /// Whether the user may write, and read arriving data: the connection is established,
+    /// or Fast Open gives it to a server's program before that.
+    #[must_use]
+    pub fn is_open_to_user(&self) -> bool {
+        self.state.is_synchronized() || self.is_fast_opened()
+    }
+
+    /// Bytes of data that a waiting SYN can carry; 0 if no SYN waits.
+    #[must_use]
+    pub fn syn_room(&self) -> u16 {
+        self.fast_open.room(&self.snd, &self.cfg)
+    }
+
+    /// The result of Fast Open on an active open, once the connection is established;
+    /// `None` if it was not tried.
+    #[must_use]
+    pub fn fast_open_outcome(&self) -> Option<FastOpenOutcome> {
+        let outcome = self.fast_open.outcome(self.snd.peer_mss());
+        outcome.filter(|_| self.state.is_synchronized())
+    }
+
+    /// Whether payload is refused for lack of memory.
+    #[inline]
+    #[must_use]
+    pub fn is_denied_room(&self) -> bool {
+        self.flags.contains(Flags::NO_ROOM)
+    }
+
+    // ---- Parts. ----
+
+    /// What is known of the direction in which we send.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_status(&self) -> SendStatus<'_> {
+        SendStatus::new(
+            self.state,
+            &self.snd,
+            &self.flight,
+            &self.congestion,
+            &self.accounting.counters,
+        )
+    }
+
+    /// What is known of the direction in which the peer sends.
+    #[inline(always)]
+    #[must_use]
+    pub fn receive_status(&self) -> ReceiveStatus<'_> {
+        ReceiveStatus::new(self.prediction, self.flags, &self.rcv, &self.reassembly)
+    }
+
+    /// Urgent data, ends of records and the buffer of the send stream.
+    #[inline(always)]
+    pub fn send_stream(&mut self) -> SendStream<'_> {
+        SendStream {
+            state: self.state,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            flight: &mut self.flight,
+            congestion: &self.congestion,
+            accounting: &mut self.accounting,
+        }
+    }
+
+    /// Memory for what is received.
+    #[inline(always)]
+    pub fn receive_room(&mut self) -> ReceiveRoom<'_> {
+        ReceiveRoom {
+            prediction: &mut self.prediction,
+            state: self.state,
+            flags: &mut self.flags,
+            rcv: &mut self.rcv,
+        }
+    }
+
+    /// Data on the SYN.
+    pub fn syn_data(&mut self) -> SynData<'_> {
+        SynData {
+            state: self.state,
+            cfg: &self.cfg,
+            flags: &mut self.flags,
+            snd: &self.snd,
+            rcv: &mut self.rcv,
+            fast_open: &mut self.fast_open,
+            liveness: &mut self.liveness,
+            outcome: &mut self.outcome,
+            accounting: &mut self.accounting,
+        }
+    }
+
+    /// The size of segments.
+    pub fn segment_size(&mut self) -> SegmentSize<'_> {
+        SegmentSize {
+            prediction: &mut self.prediction,
+            state: self.state,
+            cfg: &mut self.cfg,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            rcv: &mut self.rcv,
+            fast_open: &mut self.fast_open,
+            congestion: &mut self.congestion,
+            flight: &mut self.flight,
+        }
+    }
+
+    /// What the user may change at any time.
+    pub fn settings(&mut self) -> Settings<'_> {
+        Settings {
+            state: self.state,
+            cfg: &mut self.cfg,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            rcv: &mut self.rcv,
+            acks: &mut self.acks,
+            liveness: &mut self.liveness,
+            timers: &mut self.timers,
+            congestion: &mut self.congestion,
+            flight: &self.flight,
+            ecn: &self.ecn,
+            accounting: &self.accounting,
+        }
+    }
+
+    /// What ends the connection.
+    pub fn closing(&mut self) -> Closing<'_> {
+        Closing {
+            prediction: &mut self.prediction,
+            state: &mut self.state,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            rcv: &mut self.rcv,
+            liveness: &mut self.liveness,
+            cfg: &mut self.cfg,
+            ecn: &self.ecn,
+            fast_open: &mut self.fast_open,
+            outcome: &mut self.outcome,
+            timers: &mut self.timers,
+            reassembly: &mut self.reassembly,
+            flight: &mut self.flight,
+        }
+    }
+
+    /// The state at `now`.
+    #[must_use]
+    pub fn info(&self, now: Instant) -> TcpInfo {
+        let mut info = TcpInfo {
+            state: self.state,
+            active: self.flags.contains(Flags::ACTIVE),
+            congestion: self.congestion.controller.which().name(),
+            pmtu: u32::from(self.snd.path_mss()) + if self.cfg.ipv6 { 60 } else { 40 },
+            rcv_mss: u32::from(self.acks.segment()),
+            ..TcpInfo::default()
+        };
+        info.describe_handshake(&self.snd, &self.rcv, self.flags);
+        info.describe_ecn(&self.ecn);
+        info.describe_fast_open(&self.fast_open, &self.snd, self.flags);
+        info.describe_timers(&self.snd, &self.liveness, now);
+        info.describe_flight(&self.snd, &self.flight, now);
+        info.describe_windows(&self.snd, &self.rcv, &self.congestion);
+        let rate = self
+            .flight
+            .delivery_rate(&self.snd, &self.congestion, self.liveness.last_ack());
+        info.describe_rates(rate, &self.congestion);
+        info.describe_limits(&self.accounting, &self.snd, self.flags, self.state, now);
+        info.count_segments(&self.accounting, &self.snd, &self.rcv);
+        info.count_recoveries(&self.accounting, self.flags, now);
+        info
+    }
+
+    /// Checks that the block is consistent; called between two calls of other methods.
+    ///
+    /// # Errors
+    ///
+    /// Returns the invariant that does not hold. No segment and no user call may cause
+    /// this.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.snd.check()?;
+        self.rcv.check()?;
+        self.acks.check(&self.rcv)?;
+        self.reassembly.check(&self.rcv)?;
+        self.congestion.check()?;
+        self.prediction.check(self.derived_prediction())?;
+        self.state.check(&self.snd, &self.rcv)?;
+        if self.state != State::Closed {
+            self.flight.check(&self.snd)?;
+            self.timers
+                .check(self.state, self.flags, &self.snd, &self.flight)?;
+        }
+        Ok(())
     }
 
     // ---- Used throughout the crate. ----
@@ -307,7 +380,7 @@ impl Tcb {
     }
 
     /// The prediction that follows from the present state.
-    pub(crate) fn derived_prediction(&self) -> Prediction {
+    fn derived_prediction(&self) -> Prediction {
         Prediction::of(
             self.state,
             self.flags,
@@ -319,20 +392,16 @@ impl Tcb {
         )
     }
 
-    /// Ends the connection: stops all timers, moves to CLOSED and records the reason. What came
-    /// out of order will never be in order: its room may be used for something else.
-    pub(crate) fn die(&mut self, error: Option<Error>, also: Events) {
-        self.state = State::Closed;
-        self.prediction = Prediction::OFF;
-        self.timers = Timers::new();
-        self.flight.timer = LossTimer::new();
-        let keep = Flags::RST_DUE | Flags::RST_ACK;
-        self.flags &= keep | !Flags::OWED;
-        self.reassembly = Reassembly::new();
-        self.outcome.report(Events::CLOSED | also);
-        if error.is_some() {
-            self.outcome.set_error(error);
-            self.outcome.report(Events::ERROR);
+    /// Panics in debug builds if an invariant does not hold.
+    #[inline(always)]
+    pub(crate) fn debug_check(&self) {
+        #[cfg(debug_assertions)]
+        if let Err(violation) = self.check() {
+            let (state, flags) = (self.state, self.flags);
+            panic!(
+                "{violation}: {state:?} {flags:?} {:?} {:?}",
+                self.snd, self.rcv
+            );
         }
     }
 }

@@ -9,13 +9,10 @@ use crate::output::plain_ack;
 use crate::reset::sequence_len;
 use crate::tcb::Tcb;
 use crate::time::SECOND;
+use crate::timers::TIME_WAIT_US;
 use crate::{DropReason, Instant, Segment, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
-
-/// Duration of TIME-WAIT: twice an MSL of 30 s, as in Linux (RFC 9293 section 3.4.2
-/// assumes an MSL of 2 minutes).
-pub(crate) const TIME_WAIT_US: u64 = 60 * SECOND;
 
 /// Minimum interval between acknowledgments of segments other than a FIN.
 const ACK_INTERVAL_US: u64 = SECOND / 2;

@@ -71,12 +71,7 @@ impl Tcb {
     /// `take_events` may return something.
     pub fn on_timer(&mut self, now: Instant) {
         if let Err(Unanswered) = self.on_deadlines(now) {
-            // If an ICMP error was reported since the peer last answered, it is the reason.
-            let error = self.outcome.soft_error().unwrap_or(Error::TimedOut);
-            if self.state == State::SynReceived {
-                self.flags |= Flags::RST_DUE | Flags::RST_ACK;
-            }
-            self.die(Some(error), Events::TIMED_OUT);
+            self.closing().on_unanswered();
         }
         self.debug_check();
     }
@@ -102,12 +97,10 @@ impl Tcb {
             self.predict_next();
         }
         if take_due(&mut self.timers.keepalive, now) && self.timeouts().on_keepalive(now).is_err() {
-            self.flags |= Flags::RST_DUE | Flags::RST_ACK;
-            self.die(Some(Error::TimedOut), Events::TIMED_OUT);
+            self.closing().reset(Error::TimedOut, Events::TIMED_OUT);
         }
-        let has_ended = take_due(&mut self.timers.state, now);
-        if has_ended && matches!(self.state, State::TimeWait | State::FinWait2) {
-            self.die(None, Events::empty());
+        if take_due(&mut self.timers.state, now) {
+            self.closing().on_state_timeout();
         }
         Ok(())
     }

@@ -16,10 +16,14 @@
 
 use crate::codec::saved_part;
 use crate::config::Config;
-use crate::time::{Instant, MS};
+use crate::time::{Instant, MS, SECOND};
 
 /// How long a cork may hold a small segment back, as in Linux.
 pub(crate) const CORK_US: u64 = 200 * MS;
+
+/// Duration of TIME-WAIT: twice an MSL of 30 s, as in Linux (RFC 9293 section 3.4.2
+/// assumes an MSL of 2 minutes).
+pub(crate) const TIME_WAIT_US: u64 = 60 * SECOND;
 
 /// The deadlines of a connection; `Instant::NEVER` if off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

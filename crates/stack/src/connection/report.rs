@@ -17,8 +17,11 @@ impl Connection {
     pub(super) fn edges(&self) -> Edges {
         let mut flags = EdgeFlags::empty();
         flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
-        flags.set(EdgeFlags::PEER_FIN, self.tcb.peer_closed());
-        flags.set(EdgeFlags::FIN_ACKED, self.lingers && self.tcb.fin_acked());
+        flags.set(EdgeFlags::PEER_FIN, self.tcb.receive_status().is_closed());
+        flags.set(
+            EdgeFlags::FIN_ACKED,
+            self.lingers && self.tcb.send_status().fin_acked(),
+        );
         let mut errno = 0;
         if let Some(error) = self.tcb.error() {
             flags |= EdgeFlags::DEAD;
@@ -33,7 +36,7 @@ impl Connection {
             snd_acked: self.tcb.snd_acked(),
             flags,
             errno,
-            rcv_urgent: self.tcb.rcv_urgent(),
+            rcv_urgent: self.tcb.receive_status().urgent(),
         }
     }
 
@@ -184,8 +187,8 @@ impl Socket {
         let (told, written) = (c.reported, c.tcb.snd_edge());
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
-            let marks = Marks::of(&self.options, c.tcb.rcvbuf());
-            s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.snd_sent()))
+            let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.send_status().sent()))
         };
         let also = also || has_sent;
         let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
@@ -194,7 +197,7 @@ impl Socket {
             return false;
         }
         let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
-        let marks = Marks::of(&self.options, c.tcb.rcvbuf());
+        let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
         c.note_reported(&edges, now);
         let Some(s) = sessions.get_mut(self.session) else {
             return false;

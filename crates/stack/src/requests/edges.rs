@@ -45,27 +45,27 @@ impl Connection {
         claimed.check(self.tcb.rcv_edge(), self.tcb.snd_acked())?;
         let (consumed, tcb) = (claimed.rcv_consumed, &mut self.tcb);
         if consumed > tcb.rcv_consumed() {
-            tcb.set_rcv_room(slab.room_to_grow());
+            tcb.receive_room().bound(slab.room_to_grow());
             tcb.set_rcv_consumed(consumed, now);
-            let all = consumed == tcb.rcv_edge() && !tcb.has_out_of_order();
+            let all = consumed == tcb.rcv_edge() && !tcb.receive_status().has_out_of_order();
             self.rcv.consume(consumed, all, slab);
             if tcb.is_denied_room() {
                 grant_to_reader(slab, tcb);
             }
         }
-        if claimed.snd_edge > tcb.snd_edge() && !tcb.send_shut() {
+        if claimed.snd_edge > tcb.snd_edge() && !tcb.send_status().is_shut() {
             tcb.set_snd_edge(claimed.snd_edge, !claimed.flags.contains(EdgeFlags::MORE));
         }
         if claimed.flags.contains(EdgeFlags::PUSH) && claimed.snd_edge == 0 {
             // Nothing was written, and a SYN that waits for data goes without.
-            tcb.release_syn();
+            tcb.syn_data().release_syn();
         }
         if claimed.flags.contains(EdgeFlags::SHUT_WR) {
             tcb.shutdown_send();
             self.lingers |= claimed.flags.contains(EdgeFlags::LINGERS);
         }
         if claimed.flags.contains(EdgeFlags::SHUT_RD) {
-            tcb.shutdown_recv();
+            tcb.closing().shutdown_recv();
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Socket {
     /// What the host has written up to `edge` ends with an urgent byte.
     pub(super) fn host_urgent(&mut self, edge: u64) {
         match &mut self.kind {
-            Kind::Stream(c) => c.tcb.set_snd_urgent(edge),
+            Kind::Stream(c) => c.tcb.send_stream().set_urgent(edge),
             Kind::Pair(p) => p.snd.set_urgent(edge),
             _ => {}
         }
@@ -165,7 +165,7 @@ impl Socket {
     #[cold]
     pub(super) fn host_record_end(&mut self, edge: u64) -> bool {
         match &mut self.kind {
-            Kind::Stream(c) => c.tcb.end_record(edge),
+            Kind::Stream(c) => c.tcb.send_stream().end_record(edge),
             _ => true,
         }
     }

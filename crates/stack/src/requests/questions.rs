@@ -57,7 +57,7 @@ impl Reader<'_> {
 
 fn send_queue(socket: &Socket) -> Vec<u8> {
     let (unacked, unsent) = match &socket.kind {
-        Kind::Stream(c) => c.tcb.send_queue(),
+        Kind::Stream(c) => c.tcb.send_status().queue(),
         // What has crossed is acknowledged.
         Kind::Pair(p) => (p.snd.unmoved(), p.snd.unmoved()),
         Kind::Datagram(d) => (d.snd_edge - d.snd_done, 0),

@@ -265,7 +265,7 @@ impl Setup<'_> {
                 .fast_open
                 .mode_for(server, options.fast_open_use, self.now);
             if let Some(hop) = hop {
-                tcb.start_fast_open(hop, true);
+                tcb.syn_data().start(hop, true);
             }
         }
         self.demux.insert(flow, key);

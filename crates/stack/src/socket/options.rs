@@ -135,7 +135,7 @@ impl Options {
     pub(crate) fn apply(&self, name: OptionName, tcb: &mut Tcb, now: Instant) {
         use OptionName as O;
         if name == O::MaxSegment {
-            return tcb.set_max_segment(self.tcp.mss);
+            return tcb.segment_size().set_max_segment(self.tcp.mss);
         }
         let mut settings = tcb.settings();
         match name {

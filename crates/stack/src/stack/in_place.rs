@@ -177,7 +177,7 @@ impl<'a> Next<'a> {
                 tcp::HEADER_LEN
             };
         let most = (RECV_ROOM - header_len) as u64;
-        let room = c.tcb.predicted_room().min(most) as usize;
+        let room = c.tcb.receive_status().predicted_room().min(most) as usize;
         let slab = &mut session.host.receive;
         if room < BULK || index == NONE || slab.available() < SPARE_CHUNKS {
             return None;

@@ -98,7 +98,7 @@ impl TcpInput<'_> {
             return;
         };
         c.fast_open_of = Some(listener);
-        let disposition = c.tcb.accept_fast_open(segment, now);
+        let disposition = c.tcb.syn_data().accept(segment, now);
         self.counters.tcp.fast_opens += 1;
         self.admission().established(key);
         if let Some(place) = disposition.place

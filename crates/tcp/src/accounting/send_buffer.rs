@@ -1,6 +1,6 @@
 //! Accounting of the time in which the send buffer alone limits the user.
 //!
-//! Owns [`BufferLimit`]: whether it does, which [`Tcb::note_send_buffer`](crate::Tcb) asks
+//! Owns [`BufferLimit`]: whether it does, which [`SendStream::note_buffer`](crate::SendStream) asks
 //! after each burst; `busy.rs` sums the times up.
 
 use super::Accounting;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::prediction::Prediction;
 use crate::script::{ACK, Script};
+use crate::tcb::Tcb;
 use crate::time::Instant;
 
 /// What is wrong with an established connection once `harm` was done to it.

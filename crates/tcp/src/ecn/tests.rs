@@ -227,7 +227,7 @@ fn a_syn_ack_has_the_option_unless_a_cookie_needs_the_room() {
             s.tcb = Tcb::accept(&with(mode), &segment, MSS, SeqNumber(ISS), 0, now);
             if cookie {
                 let cookie = longshore_wire::tcp::FastOpenCookie::REQUEST;
-                s.tcb.give_fast_open_cookie(cookie);
+                s.tcb.syn_data().give_cookie(cookie);
             }
             let option = s.sent_one().options.accurate_ecn;
             let wanted = (has && !cookie).then_some(AccurateEcn {
@@ -315,16 +315,16 @@ fn an_echo_lowers_the_window_once_in_a_round_trip() {
     assert_eq!(s.sent().len(), 10);
     receives(&mut s, Ecn::NotCapable, ECE, 0, 2_000, 0);
     // The window was in use; that little is left in flight is the acknowledgment's doing.
-    assert_eq!(s.tcb.cwnd(), 5_000);
+    assert_eq!(s.tcb.send_status().cwnd(), 5_000);
     receives(&mut s, Ecn::NotCapable, ECE, 0, 4_000, 0);
-    assert_eq!(s.tcb.cwnd(), 5_000, "the same congestion");
+    assert_eq!(s.tcb.send_status().cwnd(), 5_000, "the same congestion");
     s.silent();
     receives(&mut s, Ecn::NotCapable, ECE, 0, 8_000, 0);
     let sent = s.sent();
     assert_eq!(sent[0].flags & ECN_FLAGS, CWR);
     assert!(sent[1..].iter().all(|t| t.flags & ECN_FLAGS == NONE));
     receives(&mut s, Ecn::NotCapable, ECE, 0, 10_000, 0);
-    assert_eq!(s.tcb.cwnd(), 2_500);
+    assert_eq!(s.tcb.send_status().cwnd(), 2_500);
     assert_eq!(s.tcb.info(s.now).total_retrans, 0);
 }
 
@@ -345,11 +345,11 @@ fn an_acknowledgment_that_reports_congestion_does_not_grow_the_window() {
         s.writes(100_000);
         assert_eq!(s.sent().len(), 10);
         receives(&mut s, Ecn::NotCapable, quiet, 0, 2_000, 0);
-        assert_eq!(s.tcb.cwnd(), 12_000, "{ecn:?}: slow start");
+        assert_eq!(s.tcb.send_status().cwnd(), 12_000, "{ecn:?}: slow start");
         s.sent();
         receives(&mut s, Ecn::NotCapable, marked, 0, 4_000, 0);
         // Half of what the window was, not of 14,000.
-        assert_eq!(s.tcb.cwnd(), 6_000, "{ecn:?}");
+        assert_eq!(s.tcb.send_status().cwnd(), 6_000, "{ecn:?}");
     }
 }
 

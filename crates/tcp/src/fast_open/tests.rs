@@ -32,7 +32,7 @@ fn config() -> Config {
 /// A client whose SYN carries a cookie, and what is written before it goes.
 fn client(written: u64) -> (Script, crate::Transmit) {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(send(7), false);
+    s.tcb.syn_data().start(send(7), false);
     s.writes(written);
     let syn = s.sent_one();
     s.now = s.now.after_ms(20);
@@ -56,7 +56,7 @@ fn failure(s: &Script) -> u8 {
 #[test]
 fn the_first_syn_asks_for_a_cookie() {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(
+    s.tcb.syn_data().start(
         FastOpenMode::RequestCookie {
             experimental: false,
         },
@@ -117,12 +117,12 @@ fn a_connection_is_busy_with_what_the_syn_has_left() {
 #[test]
 fn data_that_are_not_taken_go_again_at_once() {
     let (mut s, _) = client(300);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     answer(&mut s, 0, None);
     let t = s.sent_one();
     assert_eq!((t.flags, t.payload.clone()), (PSH | ACK, 0..300));
     assert!(t.retransmission);
-    assert!(s.tcb.cwnd() >= cwnd);
+    assert!(s.tcb.send_status().cwnd() >= cwnd);
     let _ = s.arrives(ACK, 0, 300, 0);
     assert_eq!(s.tcb.info(s.now).total_rto, 0);
     assert!(!s.tcb.fast_open_outcome().expect("tried").accepted);
@@ -249,14 +249,14 @@ fn what_was_written_beyond_the_syn_takes_the_acknowledgment_along() {
 #[test]
 fn a_syn_that_the_path_does_not_take_goes_again_at_once_without_data() {
     let (mut s, _) = client(20_000);
-    s.tcb.set_path_mss(MSS - 1);
+    s.tcb.segment_size().set_path_mss(MSS - 1);
     s.silent();
-    s.tcb.set_path_mss(800);
+    s.tcb.segment_size().set_path_mss(800);
     let again = s.sent_one();
     assert_eq!((again.flags, again.payload.clone()), (SYN, 0..0));
     assert_eq!(again.options.mss, Some(800));
     assert_eq!(again.options.fast_open, None);
-    s.tcb.set_path_mss(700);
+    s.tcb.segment_size().set_path_mss(700);
     s.silent();
     answer(&mut s, 0, None);
     let first = s.sent().remove(0);
@@ -275,7 +275,7 @@ fn an_acknowledgment_beyond_the_data_is_refused() {
 #[test]
 fn a_syn_may_wait_for_the_first_write() {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(send(7), true);
+    s.tcb.syn_data().start(send(7), true);
     assert!(s.tcb.fast_open.awaits_data());
     s.silent();
     assert_eq!(s.tcb.deadline(), None);
@@ -288,7 +288,7 @@ fn a_syn_may_wait_for_the_first_write() {
 fn what_was_written_before_the_handshake_outlives_the_program() {
     for closes in [false, true] {
         let mut s = Script::connecting(&config());
-        s.tcb.start_fast_open(send(7), true);
+        s.tcb.syn_data().start(send(7), true);
         assert_eq!(s.tcb.syn_room(), MSS - OPTION_ROOM);
         s.writes(2_000);
         if closes {
@@ -306,7 +306,7 @@ fn what_was_written_before_the_handshake_outlives_the_program() {
     }
     // Nothing written: nothing is sent.
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(send(7), true);
+    s.tcb.syn_data().start(send(7), true);
     s.tcb.close(s.now);
     assert_eq!(s.tcb.state(), State::Closed);
     s.silent();
@@ -328,7 +328,7 @@ fn server(len: u32) -> Script {
         0,
         s.now,
     );
-    let d = s.tcb.accept_fast_open(&syn, s.now);
+    let d = s.tcb.syn_data().accept(&syn, s.now);
     assert_eq!(
         d.place.map(|p| (p.stream_offset, p.skip, p.len)),
         (len > 0).then_some((0, 0, len))
@@ -425,7 +425,7 @@ fn a_syn_ack_gives_a_cookie() {
     let syn = Segment::new(&header, 0);
     let mut s = Script::connecting(&config());
     s.tcb = Tcb::accept(&config(), &syn, MSS, SeqNumber(1), 0, s.now);
-    s.tcb.give_fast_open_cookie(cookie(9));
+    s.tcb.syn_data().give_cookie(cookie(9));
     assert_eq!(s.sent_one().options.fast_open, Some(cookie(9)));
 }
 
@@ -434,7 +434,7 @@ mod policy;
 #[test]
 fn data_go_without_a_cookie_where_it_is_so_configured() {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(
+    s.tcb.syn_data().start(
         crate::fast_open::FastOpenMode::SendWithoutCookie { mss: u16::MAX },
         false,
     );
@@ -470,7 +470,7 @@ fn data_on_the_syn_are_as_much_as_the_user_has_allowed() {
         ..config()
     };
     let mut s = Script::connecting(&cfg);
-    s.tcb.start_fast_open(send(7), true);
+    s.tcb.syn_data().start(send(7), true);
     assert_eq!(s.tcb.syn_room(), 700 - OPTION_ROOM);
 }
 
@@ -483,7 +483,7 @@ fn a_syn_holds_what_every_host_takes_whatever_was_remembered() {
             cookie: cookie(7),
             mss: 100,
         };
-        s.tcb.start_fast_open(way, true);
+        s.tcb.syn_data().start(way, true);
         // As in Linux, which counts on 536 bytes in both versions of IP.
         let least = DEFAULT_MSS.min(MSS);
         assert_eq!(s.tcb.syn_room(), least - OPTION_ROOM);
@@ -503,8 +503,8 @@ fn a_syn_ack_of_two_syns_that_cross_has_no_cookie() {
 #[test]
 fn a_syn_without_data_is_not_repeated_for_who_has_closed() {
     let mut s = Script::connecting(&config());
-    s.tcb.start_fast_open(send(7), true);
-    s.tcb.release_syn();
+    s.tcb.syn_data().start(send(7), true);
+    s.tcb.syn_data().release_syn();
     assert_eq!(s.sent_one().flags, SYN);
     s.tcb.close(s.now);
     assert_eq!(s.tcb.state(), crate::State::Closed);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::{EcnMode, Keepalive, ReceiveLimits, Retries};
 use crate::icmp::IcmpError;
+use crate::restore::SavedTcb;
 use crate::segment::{Disposition, Ecn, Transmit};
 use crate::time::SECOND;
 use proptest::prelude::*;
@@ -90,12 +91,15 @@ impl Side {
                     self.tcb.on_timer(now);
                 }
             }
-            Step::PathMss(mss) => self.tcb.set_path_mss(mss),
+            Step::PathMss(mss) => self.tcb.segment_size().set_path_mss(mss),
             Step::Icmp(off) => {
                 let seq = SeqNumber(ISS.wrapping_add(off));
                 if self.is_recorded && self.tcb.state() == State::SynReceived {
                     let record = HalfOpen::of(&self.tcb).expect("it is half-open");
-                    assert_eq!(record.is_in_flight(seq), self.tcb.is_in_flight(seq));
+                    assert_eq!(
+                        record.is_in_flight(seq),
+                        self.tcb.send_status().is_in_flight(seq)
+                    );
                 }
                 self.tcb.on_icmp(IcmpError::HostUnreachable, seq);
             }
@@ -303,7 +307,7 @@ proptest! {
         let mut tcb = Tcb::accept(&cfg, &syn, MSS, SeqNumber(ISS), 77, BEGAN);
         prop_assert!(HalfOpen::of(&tcb).is_none(), "its SYN-ACK was not sent");
         if grants {
-            tcb.give_fast_open_cookie(FastOpenCookie::new(&[7; 8]).expect("eight bytes"));
+            tcb.syn_data().give_cookie(FastOpenCookie::new(&[7; 8]).expect("eight bytes"));
         }
         all_sent(&mut tcb, BEGAN);
         let record = HalfOpen::of(&tcb).expect("it is half-open");
@@ -330,7 +334,7 @@ proptest! {
         }
         let is_over = kept.tcb.state().is_synchronized();
         if is_over {
-            let (kept, recorded) = (kept.tcb.save(), recorded.tcb.save());
+            let (kept, recorded) = (SavedTcb::of(&kept.tcb), SavedTcb::of(&recorded.tcb));
             prop_assert!(kept == recorded, "{:?}\n{:?}", kept, recorded);
         }
     }
@@ -360,7 +364,7 @@ fn nothing_else_has_a_record() {
         );
         assert_eq!(HalfOpen::of(&tcb), None);
         if early {
-            let _ = tcb.accept_fast_open(&Segment::new(&header, 10), BEGAN);
+            let _ = tcb.syn_data().accept(&Segment::new(&header, 10), BEGAN);
         }
         assert_eq!(all_sent(&mut tcb, BEGAN).len(), 1);
         assert_eq!(HalfOpen::of(&tcb).is_some(), !early);

@@ -1,8 +1,8 @@
 //! Header prediction, for both directions (Clark, Jacobson, Romkey, Salwen 1989;
 //! RFC 7323 section 4.2 keeps it working with timestamps).
 //!
-//! Owns [`Tcb::predicts`], tried first for every segment: by the engine on the packet's
-//! bytes, by [`Tcb::on_segment`] for a parsed header. On a connection where nothing is
+//! Owns [`Predicted`], tried first for every segment: by the engine on the packet's
+//! bytes ([`Tcb::predicts`]), by [`Tcb::on_segment`] for a parsed header. On a connection where nothing is
 //! lost or out of order, the next segment is known except for its payload, acknowledgment
 //! and window: no options but the negotiated timestamps, the ACK flag (PSH aside), the
 //! sequence number RCV.NXT. [`Prediction`](crate::prediction::Prediction) holds the
@@ -33,53 +33,29 @@ pub struct Predicted<'t, 'h> {
     acked: u32,
 }
 
-impl Tcb {
-    /// Checks whether a segment matches the prediction. `header` is its beginning (more
-    /// bytes may follow); `payload_len` is the length of the payload behind the header,
-    /// whose length is its data offset. The packet must not be marked by congestion
-    /// ([`Ecn::Congested`]).
-    ///
-    /// Returns `None` for any other segment, which [`on_segment`](Tcb::on_segment) takes.
+impl<'t, 'h> Predicted<'t, 'h> {
+    /// See [`Tcb::predicts`].
     #[inline(always)]
-    pub fn predicts<'t, 'h>(
-        &'t mut self,
-        header: &'h [u8],
-        payload_len: u32,
-    ) -> Option<Predicted<'t, 'h>> {
-        if self.has_timestamps() {
-            Predicted::of::<true>(self, header, payload_len)
+    pub(super) fn of_header(tcb: &'t mut Tcb, header: &'h [u8], payload_len: u32) -> Option<Self> {
+        if tcb.has_timestamps() {
+            Self::of::<true>(tcb, header, payload_len)
         } else {
-            Predicted::of::<false>(self, header, payload_len)
+            Self::of::<false>(tcb, header, payload_len)
         }
     }
 
-    /// The most payload that [`predicts`](Self::predicts) takes in one segment now, in bytes;
-    /// 0 if it takes none. The receive stream has no data beyond its end then.
-    #[must_use]
-    pub fn predicted_room(&self) -> u64 {
-        if self.prediction.is_on() && self.prediction.has_data() {
-            (self.rcv.adv() - self.rcv.nxt()) as u64
-        } else {
-            0
-        }
-    }
-
-    /// As [`predicts`](Self::predicts), for a complete `segment`, returned with its
-    /// payload; `TIMESTAMPS` says whether timestamps are in use, which determines the
-    /// header's length.
+    /// See [`Tcb::predicts_segment`].
     #[inline(always)]
-    pub fn predicts_segment<'t, 'h, const TIMESTAMPS: bool>(
-        &'t mut self,
+    pub(super) fn of_segment<const TIMESTAMPS: bool>(
+        tcb: &'t mut Tcb,
         segment: &'h [u8],
-    ) -> Option<(Predicted<'t, 'h>, &'h [u8])> {
+    ) -> Option<(Self, &'h [u8])> {
         let header_len = if TIMESTAMPS { PLAIN_LEN } else { HEADER_LEN };
         let payload = segment.get(header_len..)?;
-        let predicted = Predicted::of::<TIMESTAMPS>(self, segment, payload.len() as u32)?;
+        let predicted = Self::of::<TIMESTAMPS>(tcb, segment, payload.len() as u32)?;
         Some((predicted, payload))
     }
-}
 
-impl<'t, 'h> Predicted<'t, 'h> {
     /// The segment with this header, if it is the one that the connection expects;
     /// `TIMESTAMPS` says whether timestamps are in use.
     #[inline(always)]
@@ -319,16 +295,21 @@ fn control_congestion(tcb: &mut Tcb, acked: u64, window_used: bool, now: Instant
     }
 }
 
-impl Tcb {
-    /// Header prediction for a parsed header.
-    pub(super) fn fast_path(&mut self, segment: &Segment<'_>, now: Instant) -> Option<Disposition> {
+impl Predicted<'_, '_> {
+    /// Header prediction for a parsed header: takes the segment if it is the one that `tcb`
+    /// expects.
+    pub(super) fn take_parsed(
+        tcb: &mut Tcb,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) -> Option<Disposition> {
         if segment.ecn == Ecn::Congested {
             return None;
         }
         let mut header = [0; PLAIN_LEN];
         Plain::of(segment.header)?.write(&mut header, 0);
         let len = segment.payload_len;
-        let predicted = self.predicts(&header, len)?;
+        let predicted = Predicted::of_header(tcb, &header, len)?;
         let stream_offset = predicted.stream_offset();
         predicted.take(|| segment.gso_size, now);
         Some(Disposition {
@@ -337,7 +318,7 @@ impl Tcb {
                 skip: 0,
                 len,
             }),
-            ack_now: self.flags.contains(Flags::ACK_NOW),
+            ack_now: tcb.flags.contains(Flags::ACK_NOW),
             fast_path: true,
             ..Disposition::default()
         })

@@ -3,20 +3,21 @@
 //! Owns [`Tcb::on_segment`] and the order of its steps; each step is a file.
 //! `fast_path.rs` tries header prediction first. All other segments are processed in the
 //! RFC's order: `checks.rs` (sequence number, PAWS, RST and SYN), `ack.rs`,
-//! `data.rs`, `fin.rs`; `syn_sent.rs` does this for SYN-SENT.
+//! `data.rs`, and the FIN by `closing.rs`; `handshake.rs` has what comes before ESTABLISHED.
+//! [`Tcb::on_icmp`] takes errors about what was sent.
 
 mod ack;
 mod checks;
 mod data;
 mod fast_path;
-mod fin;
-mod syn_sent;
+mod handshake;
 
 pub use fast_path::Predicted;
 
 use crate::drop::DropReason;
 use crate::events::{Error, Events};
 use crate::flags::Flags;
+use crate::icmp::IcmpError;
 use crate::pos::Pos;
 use crate::reset::sequence_len;
 use crate::segment::{Disposition, Segment};
@@ -27,6 +28,8 @@ use crate::time_wait::{TimeWait, TimeWaitVerdict};
 use ack::Acknowledgment;
 use checks::{Checks, Refused};
 use data::Placement;
+pub(crate) use handshake::Handshake;
+use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 
 /// A segment in terms of stream positions.
@@ -92,15 +95,69 @@ impl Flags {
 /// The result of a step of input: continue with the next one, or the segment is done.
 type Step = Result<(), Disposition>;
 
+/// RFC 9293 section 3.10.7.1: a closed connection answers everything but a RST by a
+/// RST.
+fn in_closed(segment: &Segment<'_>) -> Disposition {
+    Disposition {
+        reset: !segment.header.flags.contains(TcpFlags::RST),
+        ..Disposition::dropped(DropReason::Closed)
+    }
+}
+
 impl Tcb {
     /// Processes a segment of this connection. The caller must copy the payload where the
     /// result says before it calls any other method.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
-        match self.fast_path(segment, now) {
+        match Predicted::take_parsed(self, segment, now) {
             Some(disposition) => disposition,
             None => self.slow_path(segment, now),
         }
+    }
+
+    /// Checks whether a segment matches the prediction. `header` is its beginning (more
+    /// bytes may follow); `payload_len` is the length of the payload behind the header,
+    /// whose length is its data offset. The packet must not be marked by congestion
+    /// ([`Ecn::Congested`](crate::Ecn::Congested)).
+    ///
+    /// Returns `None` for any other segment, which [`on_segment`](Tcb::on_segment) takes.
+    #[inline(always)]
+    pub fn predicts<'t, 'h>(
+        &'t mut self,
+        header: &'h [u8],
+        payload_len: u32,
+    ) -> Option<Predicted<'t, 'h>> {
+        Predicted::of_header(self, header, payload_len)
+    }
+
+    /// As [`predicts`](Self::predicts), for a complete `segment`, returned with its
+    /// payload; `TIMESTAMPS` says whether timestamps are in use, which determines the
+    /// header's length.
+    #[inline(always)]
+    pub fn predicts_segment<'t, 'h, const TIMESTAMPS: bool>(
+        &'t mut self,
+        segment: &'h [u8],
+    ) -> Option<(Predicted<'t, 'h>, &'h [u8])> {
+        Predicted::of_segment::<TIMESTAMPS>(self, segment)
+    }
+
+    /// Handles an ICMP error that quotes a segment of this connection with sequence
+    /// number `seq`. "Packet too big" is not among these: the engine keeps the path MTU
+    /// and calls [`SegmentSize::set_path_mss`](crate::SegmentSize::set_path_mss).
+    ///
+    /// RFC 5927 section 4.1: an error is accepted only if it quotes a segment in flight.
+    /// RFC 5461 section 4 and Linux: a connection that is not established yet is aborted;
+    /// an established one only records a soft error (RFC 9293 section 3.9.2.2 treats all
+    /// unreachables as soft).
+    pub fn on_icmp(&mut self, kind: IcmpError, seq: SeqNumber) {
+        if !self.send_status().is_in_flight(seq) {
+            return;
+        }
+        if self.state.is_opening() && !self.is_fast_opened() {
+            return self.closing().die(Some(kind.error()), Events::empty());
+        }
+        self.outcome.set_soft_error(kind.error());
+        self.outcome.report(Events::SOFT_ERROR);
     }
 
     /// As [`on_segment`](Self::on_segment), without header prediction.
@@ -108,7 +165,7 @@ impl Tcb {
         self.accounting.counters.slow_segs_in =
             self.accounting.counters.slow_segs_in.wrapping_add(1);
         let mut disposition = match self.state {
-            State::Closed => self.in_closed(segment),
+            State::Closed => in_closed(segment),
             State::SynSent => self.in_syn_sent(segment, now),
             State::TimeWait => self.in_time_wait(segment, now),
             _ => {
@@ -136,16 +193,11 @@ impl Tcb {
             reassembly: &mut self.reassembly,
             liveness: &mut self.liveness,
         };
-        match checks.check(a) {
-            Ok(()) => {}
-            Err(Refused::Dropped(disposition)) => return Err(disposition),
-            Err(Refused::Reset(error)) => {
-                self.die(error, Events::RESET);
-                return Err(Disposition::default());
-            }
+        if let Err(refused) = checks.check(a) {
+            return Err(self.refuse(refused));
         }
         if self.state == State::SynReceived {
-            self.on_handshake_ack(a)?;
+            self.handshake().on_ack(a)?;
         }
         let mut acknowledgment = Acknowledgment {
             cfg: &self.cfg,
@@ -161,7 +213,9 @@ impl Tcb {
             accounting: &mut self.accounting,
         };
         acknowledgment.take(a);
-        self.check_fin_acked(a.now)?;
+        if self.snd.fin_acked() && self.closing().on_fin_acked(a.now) {
+            return Err(Disposition::default());
+        }
         if self.ecn.is_on() {
             self.ecn
                 .on_arrival(&self.rcv, &self.cfg, &mut self.flags, a.segment);
@@ -182,6 +236,50 @@ impl Tcb {
         Ok(disposition)
     }
 
+    /// The FIN of an acceptable segment, or one that came before what it follows.
+    fn on_fin(&mut self, a: &Arrival<'_>) {
+        let fin = a.has(TcpFlags::FIN).then_some(a.data_end);
+        if fin.is_some() || self.rcv.nxt() == self.rcv.fin() {
+            self.closing().on_fin(fin, a.now);
+        }
+    }
+
+    /// A segment that is not processed any further: it is dropped, or ends the connection.
+    fn refuse(&mut self, refused: Refused) -> Disposition {
+        match refused {
+            Refused::Dropped(disposition) => disposition,
+            Refused::Reset(error) => {
+                self.closing().die(error, Events::RESET);
+                Disposition::default()
+            }
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3.
+    fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
+        let mut handshake = self.handshake();
+        match handshake.check_answer(segment.header) {
+            Ok(true) => {}
+            Ok(false) => return handshake.on_simultaneous_syn(segment, now),
+            Err(refused) => return self.refuse(refused),
+        }
+        if let Err(disposition) = handshake.on_syn_ack(segment, now) {
+            return disposition;
+        }
+        let arrival = Arrival {
+            // After the SYN.
+            start: 0,
+            ..Arrival::new(self, segment, now)
+        };
+        match self.on_payload(&arrival) {
+            Ok(disposition) => {
+                self.on_fin(&arrival);
+                disposition
+            }
+            Err(disposition) => disposition,
+        }
+    }
+
     /// Processes the payload of an acceptable segment: discards it, or has it placed.
     fn on_payload(&mut self, a: &Arrival<'_>) -> Result<Disposition, Disposition> {
         if a.data_end <= a.start {
@@ -194,7 +292,7 @@ impl Tcb {
         }
         let is_new = a.data_end > self.rcv.nxt();
         if is_new && let Some(error) = self.flags.discarding(self.state) {
-            self.die(Some(error), Events::empty());
+            self.closing().die(Some(error), Events::empty());
             return Err(Disposition {
                 reset: true,
                 ..Disposition::dropped(DropReason::AfterClose)
@@ -207,6 +305,28 @@ impl Tcb {
             return Err(Disposition::dropped(DropReason::NoRoom));
         }
         self.placement().place(a)
+    }
+
+    /// What the handshake changes.
+    pub(crate) fn handshake(&mut self) -> Handshake<'_> {
+        Handshake {
+            state: &mut self.state,
+            flags: &mut self.flags,
+            snd: &mut self.snd,
+            stamps: &mut self.stamps,
+            acks: &mut self.acks,
+            rcv: &mut self.rcv,
+            liveness: &mut self.liveness,
+            cfg: &mut self.cfg,
+            ecn: &mut self.ecn,
+            fast_open: &mut self.fast_open,
+            outcome: &mut self.outcome,
+            timers: &mut self.timers,
+            congestion: &mut self.congestion,
+            accounting: &mut self.accounting,
+            reassembly: &mut self.reassembly,
+            flight: &mut self.flight,
+        }
     }
 
     /// What payload changes.
@@ -227,15 +347,6 @@ impl Tcb {
         }
     }
 
-    /// RFC 9293 section 3.10.7.1: a closed connection answers everything but a RST by a
-    /// RST.
-    fn in_closed(&self, segment: &Segment<'_>) -> Disposition {
-        Disposition {
-            reset: !segment.header.flags.contains(TcpFlags::RST),
-            ..Disposition::dropped(DropReason::Closed)
-        }
-    }
-
     /// Processes a segment in TIME-WAIT by the rules of [`TimeWait`].
     fn in_time_wait(&mut self, segment: &Segment<'_>, now: Instant) -> Disposition {
         let mut record = TimeWait::of(self);
@@ -253,7 +364,7 @@ impl Tcb {
                 ..Disposition::default()
             },
             TimeWaitVerdict::Close => {
-                self.die(None, Events::empty());
+                self.closing().die(None, Events::empty());
                 Disposition::default()
             }
         }

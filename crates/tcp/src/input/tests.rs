@@ -300,11 +300,11 @@ proptest! {
             if let Some(place) = d.place {
                 prop_assert!(place.len > 0 && place.skip + place.len <= len);
                 prop_assert!(place.stream_offset >= before);
-                prop_assert!(place.stream_offset + u64::from(place.len) <= s.tcb.rcv_limit());
+                prop_assert!(place.stream_offset + u64::from(place.len) <= s.tcb.receive_status().limit());
             }
             s.sent();
-            prop_assert!(s.tcb.snd_acked() <= s.tcb.snd_sent());
-            prop_assert!(s.tcb.snd_sent() <= s.tcb.snd_edge());
+            prop_assert!(s.tcb.snd_acked() <= s.tcb.send_status().sent());
+            prop_assert!(s.tcb.send_status().sent() <= s.tcb.snd_edge());
             s.tcb.set_rcv_consumed(s.tcb.rcv_edge(), s.now);
             s.now = Instant(s.now.0 + u64::from(len) * 7);
             s.tcb.on_timer(s.now);
@@ -318,7 +318,7 @@ fn a_fin_that_was_sacked_over_is_taken_once() {
     let _ = s.arrives(FIN | ACK, 100, 0, 10);
     let _ = s.arrives(FIN | ACK, 100, 0, 10);
     let _ = s.arrives(ACK, 0, 0, 100);
-    assert!(s.tcb.peer_closed());
+    assert!(s.tcb.receive_status().is_closed());
     assert_eq!(s.tcb.rcv_edge(), 110);
     let _ = s.arrives(FIN | ACK, 100, 0, 10);
     assert_eq!(s.tcb.state(), crate::State::CloseWait);
@@ -348,6 +348,6 @@ fn slow_start_grows_to_twice_what_was_in_use() {
         for acked in 1..=packets as i64 {
             let _ = s.arrives(ACK, 0, acked * 1_000, 0);
         }
-        assert_eq!(s.tcb.cwnd(), most * 1_000);
+        assert_eq!(s.tcb.send_status().cwnd(), most * 1_000);
     }
 }

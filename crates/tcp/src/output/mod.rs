@@ -1,7 +1,7 @@
 //! Segment output.
 //!
 //! Owns [`Tcb::poll_transmit`], which the engine calls after each burst until it returns
-//! `None`: this file has the order in which what is due is sent.
+//! `None`, and the order in which what is due is sent: [`Emission`].
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -29,7 +29,7 @@ use crate::flags::Flags;
 use crate::flight::ProbeChoice;
 use crate::pos::{Pos, SYN_POS};
 use crate::prediction::Prediction;
-use crate::segment::Transmit;
+use crate::segment::{PlainTransmit, Transmit};
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::time::Instant;
@@ -45,7 +45,7 @@ impl Tcb {
         if !self.may_have_to_send() {
             return None;
         }
-        let transmit = self.poll_something(now, max_payload);
+        let transmit = self.emission().next(now, max_payload);
         self.debug_check();
         transmit
     }
@@ -60,45 +60,88 @@ impl Tcb {
             || self.flags.intersects(Flags::OWED_NOW)
     }
 
-    fn poll_something(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        if self.flags.contains(Flags::RST_DUE) {
+    /// The next segment to send, if it is of the most common kind: new data in full
+    /// packets, with other data in flight; `max_payload` as for
+    /// [`poll_transmit`](Tcb::poll_transmit). `None` means that the segment is of another
+    /// kind, or that there is none: call [`poll_plain`](Tcb::poll_plain).
+    #[inline(always)]
+    pub fn poll_full_packets(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        self.emission().full_packets(now, max_payload)
+    }
+
+    /// The next segment to send, if it is of a common kind; `max_payload` as for
+    /// [`poll_transmit`](Tcb::poll_transmit). `None` means that the segment is of another
+    /// kind, or that there is none: call `poll_transmit`.
+    #[inline]
+    pub fn poll_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        match self.poll_full_packets(now, max_payload) {
+            None => self.poll_other_plain(now, max_payload),
+            whole => whole,
+        }
+    }
+
+    /// As [`poll_plain`](Tcb::poll_plain) after [`poll_full_packets`](Tcb::poll_full_packets) has
+    /// returned `None`: handles the first data after an idle period, the last of the
+    /// written data, the FIN, and data that needs the full checks.
+    #[inline(never)]
+    pub fn poll_other_plain(&mut self, now: Instant, max_payload: usize) -> Option<PlainTransmit> {
+        self.emission().other_plain(now, max_payload)
+    }
+
+    /// What sends.
+    #[inline(always)]
+    fn emission(&mut self) -> Emission<'_> {
+        Emission { tcb: self }
+    }
+}
+
+/// The next segment of a connection: what is due is selected, noted as sent, and built, by a type
+/// for each of these steps.
+struct Emission<'t> {
+    tcb: &'t mut Tcb,
+}
+
+impl Emission<'_> {
+    fn next(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        if self.tcb.flags.contains(Flags::RST_DUE) {
             return Some(self.builder().reset(now));
         }
-        if self.flags.contains(Flags::SYN_DUE) {
+        if self.tcb.flags.contains(Flags::SYN_DUE) {
             return Some(self.emit_syn(now));
         }
-        if matches!(self.state, State::Closed | State::SynSent) {
+        if matches!(self.tcb.state, State::Closed | State::SynSent) {
             return None;
         }
-        if self.flags.contains(Flags::URGENT) {
-            self.snd.end_urgent_mode(&mut self.flags);
+        if self.tcb.flags.contains(Flags::URGENT) {
+            self.tcb.snd.end_urgent_mode(&mut self.tcb.flags);
         }
-        if self.flags.contains(Flags::RECORD_ENDS) {
-            self.flight
+        if self.tcb.flags.contains(Flags::RECORD_ENDS) {
+            self.tcb
+                .flight
                 .record_ends
-                .forget_acknowledged(&self.snd, &mut self.flags);
+                .forget_acknowledged(&self.tcb.snd, &mut self.tcb.flags);
         }
-        if self.congestion.pacer.must_wait(now) {
+        if self.tcb.congestion.pacer.must_wait(now) {
             // What is held back is sent when the timer has expired.
-            if self.snd.nxt() < self.snd.end() || !self.flight.recovery.is_quiet() {
-                self.timers.pace = self.congestion.pacer.next();
+            if self.tcb.snd.nxt() < self.tcb.snd.end() || !self.tcb.flight.recovery.is_quiet() {
+                self.tcb.timers.pace = self.tcb.congestion.pacer.next();
             }
-        } else if (self.state.may_transmit_data() || self.is_fast_opened())
-            && let Some(transmit) = self.poll_data(now, max_payload)
+        } else if (self.tcb.state.may_transmit_data() || self.tcb.is_fast_opened())
+            && let Some(transmit) = self.data(now, max_payload)
         {
             return Some(transmit);
         }
         // The announcement of urgent data is sent before the probe, and acknowledges too.
-        let urges = self.flags.contains(Flags::URGENT | Flags::ACK_NOW);
-        if self.flags.contains(Flags::PROBE_DUE) && !urges {
-            self.flags.remove(Flags::PROBE_DUE);
+        let urges = self.tcb.flags.contains(Flags::URGENT | Flags::ACK_NOW);
+        if self.tcb.flags.contains(Flags::PROBE_DUE) && !urges {
+            self.tcb.flags.remove(Flags::PROBE_DUE);
             // The number is one below SND.UNA: outside the peer's window, so that it
             // answers.
-            let pos = self.snd.una() - 1;
+            let pos = self.tcb.snd.una() - 1;
             return Some(self.builder().bare(pos, TcpFlags::ACK, now));
         }
-        if self.flags.contains(Flags::ACK_NOW) {
-            let pos = self.snd.ack_pos();
+        if self.tcb.flags.contains(Flags::ACK_NOW) {
+            let pos = self.tcb.snd.ack_pos();
             let mut builder = self.builder();
             if let Some(before) = builder.before_change(now) {
                 return Some(before);
@@ -109,55 +152,59 @@ impl Tcb {
     }
 
     /// Retransmitted or new data, or the FIN.
-    fn poll_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
-        let max_payload = self.snd.urgent_payload(
-            self.flags,
-            self.ecn.bound_payload(
-                &self.snd,
-                self.congestion
-                    .paced_payload(&self.snd, self.cfg.burst.min_batch, max_payload),
+    fn data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+        let max_payload = self.tcb.snd.urgent_payload(
+            self.tcb.flags,
+            self.tcb.ecn.bound_payload(
+                &self.tcb.snd,
+                self.tcb.congestion.paced_payload(
+                    &self.tcb.snd,
+                    self.tcb.cfg.burst.min_batch,
+                    max_payload,
+                ),
             ),
         );
         if let Some((start, end)) = self.selection().retransmission(max_payload) {
             return Some(self.emit_retransmission(start, end, now));
         }
-        if let Some(new) = self.poll_new(now, max_payload) {
+        if let Some(new) = self.new_data(now, max_payload) {
             return Some(new);
         }
-        if self.flight.recovery.probe.due {
-            return self.poll_probe(now, max_payload);
+        if self.tcb.flight.recovery.probe.due {
+            return self.probe(now, max_payload);
         }
         None
     }
 
     /// The tail loss probe, if there is no new data.
-    fn poll_probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+    fn probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let most = self.selection().packet_payload().min(max_payload as i64);
-        let Some((start, end)) = self.flight.last_segment(&self.snd, most) else {
-            self.flight.recovery.probe.forget();
+        let Some((start, end)) = self.tcb.flight.last_segment(&self.tcb.snd, most) else {
+            self.tcb.flight.recovery.probe.forget();
             return None;
         };
-        let start = start.max(
-            self.flight
-                .record_ends
-                .last_boundary(&self.snd, self.flags, end),
-        );
-        self.flight.recovery.probe.on_sent(start, end, true);
+        let start = start.max(self.tcb.flight.record_ends.last_boundary(
+            &self.tcb.snd,
+            self.tcb.flags,
+            end,
+        ));
+        self.tcb.flight.recovery.probe.on_sent(start, end, true);
         Some(self.emit_retransmission(start, end, now))
     }
 
-    fn poll_new(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
+    fn new_data(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         // A probe is longer than a segment: it would have bytes of several records.
-        if self.flight.mtu.is_due(now) && !self.flags.contains(Flags::RECORD_ENDS) {
+        if self.tcb.flight.mtu.is_due(now) && !self.tcb.flags.contains(Flags::RECORD_ENDS) {
             let extra = self.selection().extra_len();
             match self
+                .tcb
                 .flight
-                .select_mtu_probe(&self.snd, &self.congestion, extra, now)
+                .select_mtu_probe(&self.tcb.snd, &self.tcb.congestion, extra, now)
             {
                 ProbeChoice::None => {}
                 ProbeChoice::Hold => return None,
                 ProbeChoice::Send(start, end) => {
-                    self.prediction = Prediction::OFF;
+                    self.tcb.prediction = Prediction::OFF;
                     return Some(self.emit_mtu_probe(start, end, now));
                 }
             }
@@ -177,17 +224,20 @@ impl Tcb {
         self.departure().again(start, end, now);
         let mut transmit = self.builder().data(start, end, true, now);
         if let Some(stamps) = &mut transmit.options.timestamps {
-            stamps.val = self.flight.recovery.last_stamp;
+            stamps.val = self.tcb.flight.recovery.last_stamp;
         }
         transmit
     }
 
     /// Sends the selected MTU probe: one packet, longer than the MSS.
     fn emit_mtu_probe(&mut self, start: Pos, end: Pos, now: Instant) -> Transmit {
-        let (small, segments) = (self.snd.small(), self.accounting.counters.data_segs_out);
+        let (small, segments) = (
+            self.tcb.snd.small(),
+            self.tcb.accounting.counters.data_segs_out,
+        );
         let mut probe = self.emit_new(start, end, now);
-        self.snd.set_small(small);
-        self.accounting.counters.data_segs_out = segments.wrapping_add(1);
+        self.tcb.snd.set_small(small);
+        self.tcb.accounting.counters.data_segs_out = segments.wrapping_add(1);
         probe.mss = (end - start) as u16;
         probe
     }
@@ -196,20 +246,28 @@ impl Tcb {
     fn emit_syn(&mut self, now: Instant) -> Transmit {
         let mut data = 0;
         // A SYN may also be retransmitted for other reasons than a timeout.
-        let repeats = if self.snd.nxt() == SYN_POS {
-            let written = self.snd.edge();
-            let written = self.flight.record_ends.within(self.flags, 0, written);
-            data = self
-                .fast_open
-                .data_on_syn(&self.snd, written, &self.cfg, self.state);
+        let repeats = if self.tcb.snd.nxt() == SYN_POS {
+            let written = self.tcb.snd.edge();
+            let written = self
+                .tcb
+                .flight
+                .record_ends
+                .within(self.tcb.flags, 0, written);
+            data = self.tcb.fast_open.data_on_syn(
+                &self.tcb.snd,
+                written,
+                &self.tcb.cfg,
+                self.tcb.state,
+            );
             self.departure().syn(data, now);
             0
         } else {
-            self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(1);
-            self.liveness.retries().max(1)
+            self.tcb.accounting.counters.retrans =
+                self.tcb.accounting.counters.retrans.wrapping_add(1);
+            self.tcb.liveness.retries().max(1)
         };
-        if self.flight.timer.at.is_never() {
-            self.flight.arm_retransmit(&self.snd, now);
+        if self.tcb.flight.timer.at.is_never() {
+            self.tcb.flight.arm_retransmit(&self.tcb.snd, now);
         }
         self.builder().syn(data, repeats, now)
     }
@@ -218,17 +276,17 @@ impl Tcb {
     #[inline(always)]
     fn selection(&mut self) -> Selection<'_> {
         Selection {
-            cfg: &self.cfg,
-            state: self.state,
-            flags: &mut self.flags,
-            snd: &self.snd,
-            flight: &mut self.flight,
-            congestion: &mut self.congestion,
-            liveness: &mut self.liveness,
-            timers: &mut self.timers,
-            outcome: &self.outcome,
-            accounting: &mut self.accounting,
-            reassembly: &self.reassembly,
+            cfg: &self.tcb.cfg,
+            state: self.tcb.state,
+            flags: &mut self.tcb.flags,
+            snd: &self.tcb.snd,
+            flight: &mut self.tcb.flight,
+            congestion: &mut self.tcb.congestion,
+            liveness: &mut self.tcb.liveness,
+            timers: &mut self.tcb.timers,
+            outcome: &self.tcb.outcome,
+            accounting: &mut self.tcb.accounting,
+            reassembly: &self.tcb.reassembly,
         }
     }
 
@@ -236,17 +294,17 @@ impl Tcb {
     #[inline(always)]
     fn departure(&mut self) -> Departure<'_> {
         Departure {
-            cfg: &self.cfg,
-            flags: &mut self.flags,
-            snd: &mut self.snd,
-            rcv: &self.rcv,
-            stamps: &self.stamps,
-            flight: &mut self.flight,
-            congestion: &mut self.congestion,
-            liveness: &mut self.liveness,
-            timers: &mut self.timers,
-            accounting: &mut self.accounting,
-            is_predicted: self.prediction.is_on(),
+            cfg: &self.tcb.cfg,
+            flags: &mut self.tcb.flags,
+            snd: &mut self.tcb.snd,
+            rcv: &self.tcb.rcv,
+            stamps: &self.tcb.stamps,
+            flight: &mut self.tcb.flight,
+            congestion: &mut self.tcb.congestion,
+            liveness: &mut self.tcb.liveness,
+            timers: &mut self.tcb.timers,
+            accounting: &mut self.tcb.accounting,
+            is_predicted: self.tcb.prediction.is_on(),
         }
     }
 
@@ -254,19 +312,19 @@ impl Tcb {
     #[inline(always)]
     fn builder(&mut self) -> SegmentBuilder<'_> {
         SegmentBuilder {
-            cfg: &self.cfg,
-            state: self.state,
-            flags: &mut self.flags,
-            snd: &self.snd,
-            rcv: &mut self.rcv,
-            stamps: &self.stamps,
-            acks: &mut self.acks,
-            ecn: &mut self.ecn,
-            timers: &mut self.timers,
-            counters: &mut self.accounting.counters,
-            reassembly: &self.reassembly,
-            flight: &self.flight,
-            fast_open: &self.fast_open,
+            cfg: &self.tcb.cfg,
+            state: self.tcb.state,
+            flags: &mut self.tcb.flags,
+            snd: &self.tcb.snd,
+            rcv: &mut self.tcb.rcv,
+            stamps: &self.tcb.stamps,
+            acks: &mut self.tcb.acks,
+            ecn: &mut self.tcb.ecn,
+            timers: &mut self.tcb.timers,
+            counters: &mut self.tcb.accounting.counters,
+            reassembly: &self.tcb.reassembly,
+            flight: &self.tcb.flight,
+            fast_open: &self.tcb.fast_open,
         }
     }
 }

@@ -31,7 +31,7 @@ fn the_layout_is_that_of_version_1() {
     );
     let used = u16::LEN + lengths.iter().sum::<usize>();
     assert_eq!(used, LEN);
-    let saved = Script::established().tcb.save();
+    let saved = SavedTcb::of(&Script::established().tcb);
     assert_eq!(saved.as_bytes()[..2], [1, 0]);
     // The state, and the low byte of its flags: the open was ours.
     assert_eq!(saved.as_bytes()[2..4], [State::Established as u8, 8]);
@@ -40,9 +40,9 @@ fn the_layout_is_that_of_version_1() {
 
 #[test]
 fn another_version_is_refused() {
-    let mut bytes = *Script::established().tcb.save().as_bytes();
+    let mut bytes = *SavedTcb::of(&Script::established().tcb).as_bytes();
     bytes[0] = 2;
-    let refused = Tcb::restore(&SavedTcb::from_bytes(bytes), Instant(1));
+    let refused = SavedTcb::from_bytes(bytes).restore(Instant(1));
     assert_eq!(refused.unwrap_err(), RestoreError::Version { found: 2 });
 }
 
@@ -78,7 +78,7 @@ fn connections() -> Vec<Script> {
     in_flight.tcb.settings().set_max_pacing_rate(77_777);
     in_flight.tcb.settings().set_user_timeout(9_000);
     in_flight.tcb.settings().set_window_clamp(5_000);
-    in_flight.tcb.set_snd_urgent(29_000);
+    in_flight.tcb.send_stream().set_urgent(29_000);
     in_flight.tcb.close(in_flight.now);
     all.push(in_flight);
     all
@@ -88,18 +88,18 @@ fn connections() -> Vec<Script> {
 #[test]
 fn what_is_saved_is_restored() {
     for s in connections() {
-        let saved = s.tcb.save();
-        let again = Tcb::restore(&saved, s.now).expect("a connection");
-        assert_eq!(again.save(), saved, "{:?}", s.tcb);
+        let saved = SavedTcb::of(&s.tcb);
+        let again = saved.restore(s.now).expect("a connection");
+        assert_eq!(SavedTcb::of(&again), saved, "{:?}", s.tcb);
         assert_eq!(again.state(), s.tcb.state());
         assert_eq!(again.snd_edge(), s.tcb.snd_edge());
-        assert_eq!(again.config(), s.tcb.config());
+        assert_eq!(again.cfg, s.tcb.cfg);
     }
 }
 
 /// In what follows, `s` goes on as the connection that is restored of its.
 fn moves(s: &mut Script) {
-    s.tcb = Tcb::restore(&s.tcb.save(), s.now).expect("a connection");
+    s.tcb = SavedTcb::of(&s.tcb).restore(s.now).expect("a connection");
 }
 
 #[test]
@@ -138,9 +138,9 @@ fn what_was_in_flight_and_lost_is_sent_again() {
 fn what_came_out_of_order_is_taken_again() {
     let mut s = usual();
     let _ = s.arrives(ACK, 1_000, 0, 1_000);
-    assert!(s.tcb.has_out_of_order());
+    assert!(s.tcb.receive_status().has_out_of_order());
     moves(&mut s);
-    assert!(!s.tcb.has_out_of_order());
+    assert!(!s.tcb.receive_status().has_out_of_order());
     let _ = s.arrives(ACK, 0, 0, 1_000);
     assert_eq!(s.tcb.rcv_edge(), 1_000);
     let _ = s.arrives(ACK, 1_000, 0, 1_000);
@@ -198,7 +198,7 @@ fn anything(s: &mut Script, (what, a, b, c): (u8, i16, i16, u16)) {
         2 => s.arrives(
             ACK,
             s.tcb.rcv_edge() as i64,
-            s.tcb.snd_sent() as i64,
+            s.tcb.send_status().sent() as i64,
             u32::from(c),
         ),
         _ => {
@@ -233,13 +233,13 @@ proptest! {
     ) {
         let all = connections();
         let mut s = all[which.index(all.len())].clone();
-        let mut bytes = *s.tcb.save().as_bytes();
+        let mut bytes = *SavedTcb::of(&s.tcb).as_bytes();
         for (at, value, len) in harm {
             for byte in bytes[..LEN].iter_mut().skip(at).take(len) {
                 *byte = value;
             }
         }
-        if let Ok(tcb) = Tcb::restore(&SavedTcb::from_bytes(bytes), s.now) {
+        if let Ok(tcb) = SavedTcb::from_bytes(bytes).restore(s.now) {
             s.tcb = tcb;
             for step in steps {
                 anything(&mut s, step);

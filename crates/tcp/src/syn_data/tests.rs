@@ -2,8 +2,8 @@
 //! rest is in `fast_open/tests.rs`.
 
 use super::*;
-use crate::config::Config;
 use crate::script::{ACK, IRS, MSS, SYN, Script, plain};
+use crate::tcb::Tcb;
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpHeader, TcpOptions};
 
@@ -46,25 +46,25 @@ fn passive(cfg: &Config) -> Script {
 fn it_begins_before_the_syn_is_sent_or_not_at_all() {
     for state in State::ALL {
         let mut s = Script::in_state(state);
-        s.tcb.start_fast_open(with_cookie(), true);
+        s.tcb.syn_data().start(with_cookie(), true);
         assert!(!s.tcb.fast_open.awaits_data(), "{state:?}");
         assert_eq!(s.tcb.syn_room(), 0);
     }
     let mut s = passive(&plain());
-    s.tcb.start_fast_open(with_cookie(), true);
+    s.tcb.syn_data().start(with_cookie(), true);
     assert!(!s.tcb.fast_open.awaits_data());
     let mut s = Script::connecting(&plain());
-    s.tcb.start_fast_open(with_cookie(), true);
+    s.tcb.syn_data().start(with_cookie(), true);
     assert!(s.tcb.fast_open.awaits_data());
     assert_eq!(s.tcb.syn_room(), MSS - 40);
-    s.tcb.release_syn();
-    s.tcb.release_syn();
+    s.tcb.syn_data().release_syn();
+    s.tcb.syn_data().release_syn();
     assert_eq!((s.tcb.syn_room(), s.sent().len()), (0, 1));
     // One that is due is due if it is released.
     let mut s = Script::connecting(&plain());
-    s.tcb.start_fast_open(with_cookie(), true);
+    s.tcb.syn_data().start(with_cookie(), true);
     s.tcb.flags |= Flags::SYN_DUE;
-    s.tcb.release_syn();
+    s.tcb.syn_data().release_syn();
     assert_eq!(s.sent().len(), 1);
 }
 
@@ -77,7 +77,7 @@ fn there_is_an_outcome_of_what_was_tried() {
         assert_eq!(s.tcb.is_open_to_user(), state.is_synchronized());
     }
     let mut s = Script::connecting(&plain());
-    s.tcb.start_fast_open(with_cookie(), false);
+    s.tcb.syn_data().start(with_cookie(), false);
     s.sent();
     assert_eq!(s.tcb.fast_open_outcome(), None);
     let _ = s.arrives(SYN | ACK, -1, 0, 0);
@@ -90,11 +90,11 @@ fn a_server_takes_data_once() {
     let cfg = plain();
     let mut s = passive(&cfg);
     let (header, len) = syn(100);
-    s.tcb.give_fast_open_cookie(cookie());
+    s.tcb.syn_data().give_cookie(cookie());
     // What it tells was not taken.
     s.tcb.outcome.report(Events::CONNECTED | Events::RCV_EDGE);
     s.now = s.now.after_ms(3);
-    let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    let d = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert_eq!(
         d.place.map(|p| (p.stream_offset, p.skip, p.len)),
         Some((0, 0, 100))
@@ -105,35 +105,35 @@ fn a_server_takes_data_once() {
     assert_eq!(s.tcb.rcv_edge(), 100);
     assert_eq!(s.sent_one().options.fast_open, Some(cookie()));
     // Neither again, nor after the SYN-ACK, nor by who calls.
-    let again = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    let again = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert_eq!(again.place, None);
     let mut s = passive(&cfg);
     s.sent();
-    let late = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    let late = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert!(late.place.is_none() && !s.tcb.is_fast_opened());
     for state in State::ALL {
         let mut s = Script::in_state(state);
-        s.tcb.give_fast_open_cookie(cookie());
-        let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+        s.tcb.syn_data().give_cookie(cookie());
+        let d = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
         assert!(d.place.is_none() && !s.tcb.is_fast_opened(), "{state:?}");
     }
     let mut s = Script::connecting(&cfg);
-    s.tcb.give_fast_open_cookie(cookie());
+    s.tcb.syn_data().give_cookie(cookie());
     assert_eq!(s.tcb.fast_open.granted(), None);
-    let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    let d = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert_eq!(d.place, None);
     // Of a simultaneous open.
     let mut s = Script::in_state(State::SynSent);
     let _ = s.arrives(SYN, -1, 0, 0);
     assert_eq!(s.tcb.state(), State::SynReceived);
-    s.tcb.give_fast_open_cookie(cookie());
+    s.tcb.syn_data().give_cookie(cookie());
     assert_eq!(s.tcb.fast_open.granted(), None);
-    let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    let d = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert!(d.place.is_none() && !s.tcb.is_fast_opened());
     // A SYN without data opens, and there is nothing to be read.
     let mut s = passive(&cfg);
     let (header, _) = syn(0);
-    let d = s.tcb.accept_fast_open(&Segment::new(&header, 0), s.now);
+    let d = s.tcb.syn_data().accept(&Segment::new(&header, 0), s.now);
     assert!(d.place.is_none() && s.tcb.is_fast_opened());
     assert!(!s.events().contains(Events::RCV_EDGE));
 }
@@ -143,18 +143,18 @@ fn a_server_takes_data_once() {
 fn a_syn_that_is_too_long_goes_without_its_data() {
     for (path, again) in [(299, true), (300, false)] {
         let mut s = Script::connecting(&plain());
-        s.tcb.start_fast_open(with_cookie(), false);
+        s.tcb.syn_data().start(with_cookie(), false);
         s.writes(300);
         assert_eq!(s.sent_one().payload, 0..300);
         s.tcb.flags.set(Flags::SYN_DUE, again);
-        s.tcb.set_path_mss(path);
+        s.tcb.segment_size().set_path_mss(path);
         s.now = s.now.after_ms(5);
         if !again {
             s.silent();
             continue;
         }
         assert!(s.sent_one().payload.is_empty());
-        s.tcb.set_path_mss(path);
+        s.tcb.segment_size().set_path_mss(path);
         s.silent();
         let _ = s.arrives(SYN | ACK, -1, 0, 0);
         assert_eq!(s.tcb.snd.rtt.srtt(), None);
@@ -168,7 +168,7 @@ fn an_active_open_takes_no_data_early() {
     let mut s = Script::connecting(&crate::script::plain());
     let _ = s.arrives(crate::script::SYN, -1, 0, 0);
     assert_eq!(s.tcb.state(), State::SynReceived);
-    let d = s.tcb.accept_fast_open(&Segment::new(&header, len), s.now);
+    let d = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert_eq!(d, Disposition::default());
     assert!(!s.tcb.is_fast_opened());
 }

@@ -12,22 +12,22 @@ fn the_send_queue_is_what_is_not_acknowledged() {
     let mut s = Script::established();
     s.window = 3_000;
     let _ = s.arrives(ACK, 0, 0, 0);
-    assert_eq!(s.tcb.send_queue(), (0, 0));
+    assert_eq!(s.tcb.send_status().queue(), (0, 0));
     s.writes(5_000);
-    assert_eq!(s.tcb.send_queue(), (5_000, 5_000));
+    assert_eq!(s.tcb.send_status().queue(), (5_000, 5_000));
     s.sent();
-    assert_eq!(s.tcb.send_queue(), (5_000, 2_000));
+    assert_eq!(s.tcb.send_status().queue(), (5_000, 2_000));
     let _ = s.arrives(ACK, 0, 1_000, 0);
     s.sent();
-    assert_eq!(s.tcb.send_queue(), (4_000, 1_000));
+    assert_eq!(s.tcb.send_status().queue(), (4_000, 1_000));
     s.tcb.shutdown_send();
-    assert_eq!(s.tcb.send_queue(), (4_001, 1_001));
+    assert_eq!(s.tcb.send_status().queue(), (4_001, 1_001));
     s.tcb.abort();
-    assert_eq!(s.tcb.send_queue(), (0, 0));
+    assert_eq!(s.tcb.send_status().queue(), (0, 0));
     for state in [State::SynSent, State::SynReceived] {
         let mut s = Script::in_state(state);
         s.writes(10);
-        assert_eq!(s.tcb.send_queue(), (0, 0), "{state:?}");
+        assert_eq!(s.tcb.send_status().queue(), (0, 0), "{state:?}");
     }
     for (state, queued) in [
         (State::FinWait1, 1),
@@ -37,7 +37,7 @@ fn the_send_queue_is_what_is_not_acknowledged() {
         (State::TimeWait, 0),
     ] {
         let s = Script::in_state(state);
-        assert_eq!(s.tcb.send_queue(), (queued, 0), "{state:?}");
+        assert_eq!(s.tcb.send_status().queue(), (queued, 0), "{state:?}");
     }
 }
 
@@ -46,23 +46,35 @@ fn a_segment_is_next_if_it_begins_where_the_last_one_ended() {
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 10);
     let next = s.tcb.rcv.seq(10);
-    assert!(s.tcb.is_next(next));
-    assert!(!s.tcb.is_next(SeqNumber(next.0.wrapping_sub(1))));
-    assert!(!s.tcb.is_next(SeqNumber(next.0.wrapping_add(1))));
+    assert!(s.tcb.receive_status().is_next(next));
+    assert!(
+        !s.tcb
+            .receive_status()
+            .is_next(SeqNumber(next.0.wrapping_sub(1)))
+    );
+    assert!(
+        !s.tcb
+            .receive_status()
+            .is_next(SeqNumber(next.0.wrapping_add(1)))
+    );
 }
 
 #[test]
 fn little_is_one_byte_in_1024() {
     let mut s = Script::established();
-    assert!(s.tcb.has_repeated_little() && !s.tcb.may_repeat());
+    assert!(s.tcb.send_status().has_repeated_little() && !s.tcb.send_status().may_repeat());
     s.writes(5_000);
     s.sent();
     for (repeated, little) in [(0, true), (4, true), (5, false)] {
         s.tcb.accounting.counters.bytes_retrans = repeated;
-        assert_eq!(s.tcb.has_repeated_little(), little, "{repeated}");
+        assert_eq!(
+            s.tcb.send_status().has_repeated_little(),
+            little,
+            "{repeated}"
+        );
     }
-    assert!(!s.tcb.may_repeat());
-    while !s.tcb.may_repeat() {
+    assert!(!s.tcb.send_status().may_repeat());
+    while !s.tcb.send_status().may_repeat() {
         s.until_timer();
     }
     assert!(s.sent_one().retransmission);
@@ -74,15 +86,15 @@ fn a_buffer_has_room_for_twenty_segments_whatever_the_window() {
     s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
     s.tcb.snd.rtt.sample(100_000);
     s.tcb.congestion.controller.set_cwnd(1_000);
-    assert_eq!(s.tcb.snd_buffer_wanted(50_000, 1 << 20), 20_000);
+    assert_eq!(s.tcb.send_status().buffer_wanted(50_000, 1 << 20), 20_000);
     // A path is short up to a millisecond, and a sender large from 128 KiB on.
     let wanted = |rtt, cwnd| {
         let mut s = Script::established();
         s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
         s.tcb.snd.rtt.sample(rtt);
         s.tcb.congestion.controller.set_cwnd(cwnd);
-        assert_eq!(s.tcb.is_path_short(), rtt < 1_000);
-        s.tcb.snd_buffer_wanted(50_000, 1 << 20)
+        assert_eq!(s.tcb.send_status().is_path_short(), rtt < 1_000);
+        s.tcb.send_status().buffer_wanted(50_000, 1 << 20)
     };
     assert_eq!(wanted(1_000, 90_000), 180_000);
     assert_eq!(wanted(999, 90_000), 100_000);
@@ -93,17 +105,17 @@ fn a_buffer_has_room_for_twenty_segments_whatever_the_window() {
 #[test]
 fn what_was_closed_and_what_was_set_is_known() {
     let mut s = Script::established();
-    assert!(!s.tcb.send_shut() && !s.tcb.fin_acked());
+    assert!(!s.tcb.send_status().is_shut() && !s.tcb.send_status().fin_acked());
     s.tcb.shutdown_send();
-    assert!(s.tcb.send_shut() && !s.tcb.fin_acked());
+    assert!(s.tcb.send_status().is_shut() && !s.tcb.send_status().fin_acked());
     s.sent();
     let _ = s.arrives(ACK, 0, 1, 0);
-    assert!(s.tcb.fin_acked());
+    assert!(s.tcb.send_status().fin_acked());
     s.tcb.settings().set_fin_wait(77);
-    assert_eq!(s.tcb.config().fin_wait_ms, 77);
-    assert!(!s.tcb.has_out_of_order());
+    assert_eq!(s.tcb.cfg.fin_wait_ms, 77);
+    assert!(!s.tcb.receive_status().has_out_of_order());
     let _ = s.arrives(ACK, 100, 1, 10);
-    assert!(s.tcb.has_out_of_order());
+    assert!(s.tcb.receive_status().has_out_of_order());
 }
 
 /// RFC 9293 section 3.10.5: nothing is left of a connection that has ended but what is told, and
@@ -116,20 +128,23 @@ fn an_end_stops_all_that_was_going_on() {
     for at in [1_000, 3_000, 5_000] {
         let _ = s.arrives(ACK, at, 0, 100);
     }
-    assert!(s.tcb.has_out_of_order());
+    assert!(s.tcb.receive_status().has_out_of_order());
     // What it tells was not taken since the beginning.
     s.tcb.outcome.report(Events::CLOSED | Events::ERROR);
-    s.tcb.die(Some(Error::Reset), Events::RESET);
+    s.tcb.closing().die(Some(Error::Reset), Events::RESET);
     let told = s.events();
     assert!(told.contains(Events::CLOSED | Events::ERROR | Events::RESET));
     assert_eq!(s.tcb.timers, Timers::new());
-    assert_eq!((s.tcb.deadline(), s.tcb.has_out_of_order()), (None, false));
+    assert_eq!(
+        (s.tcb.deadline(), s.tcb.receive_status().has_out_of_order()),
+        (None, false)
+    );
     s.silent();
     let d = s.arrives(FIN | ACK, 0, 0, 0);
     assert!(d.reset);
     // Without an error there is none to be told.
     let mut s = Script::established();
-    s.tcb.die(None, Events::empty());
+    s.tcb.closing().die(None, Events::empty());
     assert!(!s.events().contains(Events::ERROR));
     assert_eq!(s.tcb.error(), None);
 }

@@ -155,7 +155,7 @@ fn a_closed_window_is_told_of_urgent_data_again() {
     s.window = 0;
     let _ = s.arrives(ACK, 0, 0, 0);
     s.writes(100);
-    s.tcb.set_snd_urgent(100);
+    s.tcb.send_stream().set_urgent(100);
     s.sent();
     s.until_timer();
     assert_eq!(s.tcb.timeouts().on_persist(s.now), Ok(()));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fast_open::FastOpenMode;
 use crate::script::{ACK, FIN, MSS, RST, Script, plain};
-use crate::{Config, ReceiveLimits};
+use crate::{Config, Error, Events, Linger, ReceiveLimits, State};
 use longshore_wire::tcp::{FastOpenCookie, TcpOptions};
 
 /// A connection with a SYN that waits for the first data.
@@ -11,7 +11,7 @@ fn awaiting_first_write() -> Script {
     let mut s = Script::connecting(&plain());
     let cookie = FastOpenCookie::new(&[7; 8]).expect("a cookie");
     let mode = FastOpenMode::SendCookie { cookie, mss: MSS };
-    s.tcb.start_fast_open(mode, true);
+    s.tcb.syn_data().start(mode, true);
     s.silent();
     s
 }
@@ -91,7 +91,7 @@ fn a_fast_reader_gets_a_larger_buffer_within_what_memory_allows() {
         };
         let mut s = Script::established_with(&cfg, TcpOptions::default());
         if let Some(room) = room {
-            s.tcb.set_rcv_room(room);
+            s.tcb.receive_room().bound(room);
         }
         s.events();
         let mut grown = 0;
@@ -105,8 +105,8 @@ fn a_fast_reader_gets_a_larger_buffer_within_what_memory_allows() {
             s.sent();
             grown += u32::from(s.events().contains(Events::RCVBUF));
         }
-        assert_eq!(grown > 0, s.tcb.rcvbuf() > 20_000);
-        s.tcb.rcvbuf()
+        assert_eq!(grown > 0, s.tcb.receive_status().buffer_size() > 20_000);
+        s.tcb.receive_status().buffer_size()
     };
     let free = read(None);
     assert!(free > 30_000, "{free}");
@@ -127,7 +127,7 @@ fn reading_is_no_reason_to_speak_where_nothing_may_come() {
     // Without memory there is nothing to say either.
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 20_000);
-    s.tcb.deny_room();
+    s.tcb.receive_room().deny();
     s.sent();
     s.tcb.set_rcv_consumed(20_000, s.now);
     s.silent();
@@ -191,10 +191,10 @@ fn an_update_of_a_large_window_is_due_if_the_field_can_say_it() {
 fn what_is_closed_is_not_closed_again() {
     let mut s = Script::in_state(State::Closed);
     s.tcb.shutdown_send();
-    assert!(!s.tcb.send_shut());
+    assert!(!s.tcb.send_status().is_shut());
     let mut s = Script::established();
     s.tcb.shutdown_send();
-    assert!(s.tcb.send_shut());
+    assert!(s.tcb.send_status().is_shut());
     s.sent();
     s.tcb.shutdown_send();
     s.silent();
@@ -206,8 +206,8 @@ fn what_is_closed_is_not_closed_again() {
 #[test]
 fn to_shut_the_receiving_half_twice_is_to_shut_it() {
     let mut s = Script::established();
-    s.tcb.shutdown_recv();
-    s.tcb.shutdown_recv();
+    s.tcb.closing().shutdown_recv();
+    s.tcb.closing().shutdown_recv();
     s.tcb.shutdown_send();
     s.sent();
     let d = s.arrives(ACK, 0, 0, 10);
@@ -219,7 +219,11 @@ fn to_shut_the_receiving_half_twice_is_to_shut_it() {
 fn an_attempt_can_be_cancelled_until_it_is_answered() {
     for state in State::ALL {
         let mut s = Script::in_state(state);
-        assert_eq!(s.tcb.cancel_opening(), state == State::SynSent, "{state:?}");
+        assert_eq!(
+            s.tcb.closing().cancel_opening(),
+            state == State::SynSent,
+            "{state:?}"
+        );
         if state == State::SynSent {
             assert_eq!(s.tcb.error(), Some(Error::Cancelled));
             assert_eq!(s.tcb.state(), State::Closed);
@@ -244,11 +248,11 @@ fn it_is_known_what_close_would_reset() {
                 if !state.may_receive_data() {
                     continue;
                 }
-                let ack = i64::from(s.tcb.fin_acked());
+                let ack = i64::from(s.tcb.send_status().fin_acked());
                 let _ = s.arrives(ACK, 0, ack, 10);
             }
             s.tcb.settings().set_linger(linger);
-            let resets = s.tcb.resets_on_close();
+            let resets = s.tcb.closing().resets_on_close();
             let wanted = unread || linger == Linger::Reset;
             assert_eq!(resets, state.is_synchronized() && wanted, "{state:?}");
             if state == State::TimeWait {
@@ -257,7 +261,7 @@ fn it_is_known_what_close_would_reset() {
             s.tcb.close(s.now);
             let reset = s.sent().iter().any(|t| t.flags.contains(RST));
             assert!(reset || !resets, "{state:?}");
-            assert!(s.tcb.is_orphan() && !s.tcb.resets_on_close());
+            assert!(s.tcb.is_orphan() && !s.tcb.closing().resets_on_close());
         }
     }
 }
@@ -405,12 +409,12 @@ fn a_buffer_that_is_set_is_told_and_does_not_grow() {
     s.tcb.settings().set_rcvbuf(50_000);
     s.tcb.settings().set_rcvbuf(50_000);
     assert_eq!(s.sent_one().window, 30_000);
-    assert_eq!(s.tcb.rcvbuf(), 50_000);
+    assert_eq!(s.tcb.receive_status().buffer_size(), 50_000);
     assert!(s.tcb.rcv.buffer.is_fixed());
     s.tcb.settings().set_rcvbuf(50_001);
     s.silent();
     s.tcb.settings().set_rcvbuf(0);
-    assert_eq!(s.tcb.rcvbuf(), 1);
+    assert_eq!(s.tcb.receive_status().buffer_size(), 1);
     // Where nothing may come there is nobody to tell.
     let mut s = Script::in_state(State::CloseWait);
     s.tcb.settings().set_rcvbuf(5_000_000);

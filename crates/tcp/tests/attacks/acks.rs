@@ -23,13 +23,13 @@ fn a_segment_acknowledged_byte_by_byte_is_one_segment() {
     for congestion in Congestion::ALL {
         let mut s = sender(congestion);
         s.sent();
-        let before = s.tcb.cwnd();
+        let before = s.tcb.send_status().cwnd();
         for ack in 1..=1_000 {
             s.now = s.now.after_us(10);
             let _ = s.arrives(ACK, 1, ack, 0);
             s.sent();
         }
-        let grown = s.tcb.cwnd() - before;
+        let grown = s.tcb.send_status().cwnd() - before;
         assert!(grown <= 1_000, "{congestion:?}: {grown}");
     }
 }
@@ -40,7 +40,7 @@ fn acknowledgments_ahead_of_the_data_are_nothing() {
     for congestion in Congestion::ALL {
         let mut s = sender(congestion);
         let sent = s.sent().iter().map(|t| t.payload_len()).sum::<usize>() as i64;
-        let before = s.tcb.cwnd();
+        let before = s.tcb.send_status().cwnd();
         let mut answers = 0;
         for i in 1..=10_000 {
             s.now = s.now.after_us(1);
@@ -48,7 +48,7 @@ fn acknowledgments_ahead_of_the_data_are_nothing() {
             assert_eq!(d.drop, Some(DropReason::AckUnsent));
             answers += s.sent().iter().filter(|t| t.payload.is_empty()).count();
         }
-        assert_eq!(s.tcb.cwnd(), before, "{congestion:?}");
+        assert_eq!(s.tcb.send_status().cwnd(), before, "{congestion:?}");
         assert_eq!(s.tcb.snd_acked(), 0);
         assert!(answers <= 1, "{congestion:?}: {answers}");
     }

@@ -77,7 +77,7 @@ fn a_sender_reported_to_in_single_bytes_makes_progress() {
     let mut ack = 0;
     let mut rounds = 0;
     while ack < 40_000 {
-        let sent = s.tcb.snd_sent() as i64;
+        let sent = s.tcb.send_status().sent() as i64;
         for at in ((ack + 10)..sent).step_by(8).take(500) {
             let mut options = TcpOptions::default();
             let seq =
@@ -88,7 +88,7 @@ fn a_sender_reported_to_in_single_bytes_makes_progress() {
             let _ = s.arrives_with(ACK, 0, ack, 0, options);
             s.sent();
         }
-        ack = (ack + 1_000).min(s.tcb.snd_sent() as i64);
+        ack = (ack + 1_000).min(s.tcb.send_status().sent() as i64);
         let _ = s.arrives(ACK, 0, ack, 0);
         if s.sent().is_empty() && s.tcb.deadline().is_some() {
             s.until_timer();

@@ -34,14 +34,14 @@ fn transfer(s: &mut Script, acks: impl Fn(u32) -> (TcpFlags, TcpOptions)) -> u32
             s.waits_ms(1);
         }
         let (flags, options) = acks(rounds);
-        let ack = s.tcb.snd_sent() as i64;
+        let ack = s.tcb.send_status().sent() as i64;
         let header = s.header(ACK | flags, 0, ack, options);
         let segment = Segment {
             ecn: Ecn::Congested,
             ..Segment::new(&header, 0)
         };
         let _ = s.tcb.on_segment(&segment, s.now);
-        assert!(s.tcb.cwnd() >= 1_000);
+        assert!(s.tcb.send_status().cwnd() >= 1_000);
         rounds += 1;
         assert!(rounds < 1_000, "stuck at {}", s.tcb.snd_acked());
     }

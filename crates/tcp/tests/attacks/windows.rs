@@ -63,7 +63,7 @@ fn a_window_that_flaps_is_obeyed() {
     let mut edge = 0i64;
     for i in 0..2_000i64 {
         s.now = s.now.after_us(500);
-        let ack = s.tcb.snd_sent() as i64;
+        let ack = s.tcb.send_status().sent() as i64;
         s.window = if i % 2 == 0 { 4_000 } else { 0 };
         let _ = s.arrives(ACK, 1, ack, 0);
         edge = edge.max(ack + i64::from(s.window));

@@ -252,7 +252,7 @@ fn close_with_linger_zero_resets() {
 #[test]
 fn after_a_shutdown_of_reading_data_still_counts() {
     let mut s = script();
-    s.tcb.shutdown_recv();
+    s.tcb.closing().shutdown_recv();
     let d = s.arrives(ACK, 0, 0, 15_000);
     assert_eq!((d.place.map(|p| p.len), d.drop), (Some(15_000), None));
     let t = s.sent_one();
@@ -266,7 +266,7 @@ fn after_a_shutdown_of_both_halves_data_is_reset() {
         let mut s = script();
         s.tcb.shutdown_send();
         s.sent();
-        s.tcb.shutdown_recv();
+        s.tcb.closing().shutdown_recv();
         // Nothing new is no data.
         let _ = s.arrives(ACK, 0, acked, 0);
         assert_ne!(s.tcb.state(), State::Closed);
@@ -285,9 +285,9 @@ fn the_end_is_acknowledged_after_all_data() {
     s.tcb.shutdown_send();
     s.sent();
     let _ = s.arrives(ACK, 0, 10, 0);
-    assert!(!s.tcb.fin_acked());
+    assert!(!s.tcb.send_status().fin_acked());
     let _ = s.arrives(ACK, 0, 11, 0);
-    assert!(s.tcb.fin_acked());
+    assert!(s.tcb.send_status().fin_acked());
 }
 
 #[test]
@@ -312,12 +312,12 @@ fn a_smaller_path_repeats_in_smaller_segments() {
     let mut s = script();
     s.writes(3_000);
     s.sent();
-    let cwnd = s.tcb.cwnd();
-    s.tcb.set_path_mss(500);
+    let cwnd = s.tcb.send_status().cwnd();
+    s.tcb.segment_size().set_path_mss(500);
     let sent = s.sent();
     assert!(sent.iter().all(|t| t.retransmission && t.mss == 500));
     assert_eq!(sent.iter().map(|t| t.payload_len()).sum::<usize>(), 3_000);
-    assert_eq!(s.tcb.cwnd(), cwnd);
+    assert_eq!(s.tcb.send_status().cwnd(), cwnd);
 }
 
 #[test]
@@ -366,9 +366,9 @@ fn sending_begins_anew_after_idle_time() {
         s.sent();
         let _ = s.arrives(ACK, 0, edge as i64, 0);
     }
-    assert!(s.tcb.cwnd() > 16_000);
+    assert!(s.tcb.send_status().cwnd() > 16_000);
     s.waits_ms(60_000);
     s.writes(58_000);
     s.sent();
-    assert_eq!(s.tcb.snd_sent(), 32_000);
+    assert_eq!(s.tcb.send_status().sent(), 32_000);
 }

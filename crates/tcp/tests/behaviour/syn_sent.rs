@@ -49,7 +49,7 @@ fn a_repeated_syn_means_a_small_start() {
     s.sent();
     let _ = s.arrives(SYN | ACK, -1, 0, 0);
     // RFC 5681 section 3.1 and RFC 6298 section 5.7.
-    assert_eq!(s.tcb.cwnd(), u32::from(s.tcb.mss()));
+    assert_eq!(s.tcb.send_status().cwnd(), u32::from(s.tcb.mss()));
     s.sent();
     s.writes(100);
     s.sent();

@@ -10,7 +10,7 @@ const URG: TcpFlags = TcpFlags::URG;
 /// The user writes up to `edge`, the last byte being urgent.
 fn writes_urgent(s: &mut Script, edge: u64) {
     s.writes(edge);
-    s.tcb.set_snd_urgent(edge);
+    s.tcb.send_stream().set_urgent(edge);
 }
 
 /// Where each segment that is sent begins, its length, and its urgent pointer.
@@ -41,7 +41,11 @@ fn the_pointer_names_the_byte_after_the_urgent_one() {
         };
         let mut s = Script::established_with(&config, TcpOptions::default());
         let _ = s.arrives_urgent(ACK, (0, 0), 10, pointer);
-        assert_eq!(s.tcb.rcv_urgent(), end, "{names_itself} {pointer}");
+        assert_eq!(
+            s.tcb.receive_status().urgent(),
+            end,
+            "{names_itself} {pointer}"
+        );
         assert!(s.events().contains(Events::URGENT | Events::RCV_EDGE));
     }
 }
@@ -55,11 +59,11 @@ fn a_pointer_that_says_nothing_new_is_no_event() {
     for (seq, len, pointer) in [(10, 5, 10), (15, 0, 2), (5, 10, 3)] {
         let _ = s.arrives_urgent(ACK, (seq, 0), len, pointer);
         assert!(!s.events().contains(Events::URGENT), "{seq} {pointer}");
-        assert_eq!(s.tcb.rcv_urgent(), 20);
+        assert_eq!(s.tcb.receive_status().urgent(), 20);
     }
     let _ = s.arrives_urgent(ACK, (15, 0), 0, 6);
     assert!(s.events().contains(Events::URGENT));
-    assert_eq!(s.tcb.rcv_urgent(), 21);
+    assert_eq!(s.tcb.receive_status().urgent(), 21);
 }
 
 /// The pointer without its flag is nothing.
@@ -70,17 +74,17 @@ fn the_flag_makes_the_pointer_count() {
     header.urgent = 5;
     let segment = longshore_tcp::Segment::new(&header, 10);
     let _ = s.tcb.on_segment(&segment, s.now);
-    assert_eq!(s.tcb.rcv_urgent(), 0);
+    assert_eq!(s.tcb.receive_status().urgent(), 0);
 }
 
 #[test]
 fn urgent_data_beyond_a_hole_and_beyond_the_window_are_told_of() {
     let mut s = Script::established();
     let _ = s.arrives_urgent(ACK, (100, 0), 10, 10);
-    assert_eq!(s.tcb.rcv_urgent(), 110);
+    assert_eq!(s.tcb.receive_status().urgent(), 110);
     assert_eq!(s.tcb.rcv_edge(), 0);
     let _ = s.arrives_urgent(ACK, (0, 0), 0, u16::MAX);
-    assert_eq!(s.tcb.rcv_urgent(), 65_535);
+    assert_eq!(s.tcb.receive_status().urgent(), 65_535);
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn a_syn_ack_may_tell_of_urgent_data() {
     let _ = s.arrives_urgent(SYN | ACK, (-1, 0), 0, 4);
     assert_eq!(s.tcb.state(), State::Established);
     // Counted from the SYN.
-    assert_eq!(s.tcb.rcv_urgent(), 3);
+    assert_eq!(s.tcb.receive_status().urgent(), 3);
 }
 
 #[test]
@@ -103,7 +107,7 @@ fn a_receiver_that_is_out_of_room_is_told_of_urgent_data() {
     let d = s.arrives_urgent(ACK, (20_000, 0), 0, 7);
     assert_eq!(d.drop, None);
     assert!(s.events().contains(Events::URGENT));
-    assert_eq!(s.tcb.rcv_urgent(), 20_007);
+    assert_eq!(s.tcb.receive_status().urgent(), 20_007);
 }
 
 #[test]
@@ -201,12 +205,12 @@ fn what_is_acknowledged_is_urgent_no_more() {
     s.writes(100);
     s.sent();
     let _ = s.arrives(ACK, 0, 100, 0);
-    s.tcb.set_snd_urgent(100);
+    s.tcb.send_stream().set_urgent(100);
     let _ = s.arrives(PSH | ACK, 0, 100, 1);
     s.tcb.settings().set_quickack(true);
     assert_eq!(sent(&mut s), [(100, 0, None)]);
     // Nor is what was never written.
-    s.tcb.set_snd_urgent(5_000);
+    s.tcb.send_stream().set_urgent(5_000);
     s.writes(200);
     assert_eq!(sent(&mut s), [(100, 100, None)]);
 }

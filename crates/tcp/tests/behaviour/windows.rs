@@ -182,6 +182,6 @@ fn the_window_grows_to_twice_what_was_in_flight() {
     assert_eq!(s.sent().len(), 2);
     for ack in (12_000..=30_000).step_by(2_000) {
         let _ = s.arrives(ACK, 0, ack, 0);
-        assert_eq!(s.tcb.cwnd(), 10_000 + ack as u32);
+        assert_eq!(s.tcb.send_status().cwnd(), 10_000 + ack as u32);
     }
 }

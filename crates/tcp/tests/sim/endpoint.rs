@@ -6,7 +6,7 @@
 use crate::linux::LinuxPaws;
 use crate::rng::Rng;
 use crate::wire::{Packet, Wire};
-use longshore_tcp::{Disposition, Events, Instant, Place, Segment, State, Tcb, Transmit};
+use longshore_tcp::{Disposition, Events, Instant, Place, SavedTcb, Segment, State, Tcb, Transmit};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::cell::Cell;
@@ -151,7 +151,7 @@ impl Endpoint {
         );
         let end = place.stream_offset + u64::from(place.len);
         assert!(
-            end <= self.tcb.rcv_limit(),
+            end <= self.tcb.receive_status().limit(),
             "{}: beyond the window",
             self.name
         );
@@ -199,21 +199,21 @@ impl Endpoint {
         let t = &self.tcb;
         assert_eq!(t.check(), Ok(()), "{}: {t:?}", self.name);
         assert!(
-            t.snd_acked() <= t.snd_sent(),
+            t.snd_acked() <= t.send_status().sent(),
             "{}: acked beyond sent",
             self.name
         );
         assert!(
-            t.snd_sent() <= t.snd_edge(),
+            t.send_status().sent() <= t.snd_edge(),
             "{}: sent beyond written",
             self.name
         );
         assert!(t.rcv_consumed() <= t.rcv_edge(), "{}", self.name);
         assert!(
-            t.cwnd() >= u32::from(t.mss()),
+            t.send_status().cwnd() >= u32::from(t.mss()),
             "{}: cwnd {}",
             self.name,
-            t.cwnd()
+            t.send_status().cwnd()
         );
         let info = t.info(Instant(0));
         assert!(
@@ -240,13 +240,13 @@ impl Endpoint {
         let unread = edge - t.rcv_consumed();
         // Out-of-order ranges lie in the window, so this bounds the buffer.
         assert!(
-            t.rcv_limit() - t.rcv_consumed().min(t.rcv_limit())
-                <= u64::from(t.rcvbuf()).max(unread) + 1,
+            t.receive_status().limit() - t.rcv_consumed().min(t.receive_status().limit())
+                <= u64::from(t.receive_status().buffer_size()).max(unread) + 1,
             "{}: more promised than the buffer holds: {} {} {}",
             self.name,
-            t.rcv_limit(),
+            t.receive_status().limit(),
             t.rcv_consumed(),
-            t.rcvbuf()
+            t.receive_status().buffer_size()
         );
     }
 
@@ -264,7 +264,10 @@ impl Endpoint {
             let push = self.rng.permille(900) || self.written == p.total;
             self.tcb.set_snd_edge(self.written, push);
         }
-        if self.written == p.total && self.tcb.state().is_synchronized() && !self.tcb.send_shut() {
+        if self.written == p.total
+            && self.tcb.state().is_synchronized()
+            && !self.tcb.send_status().is_shut()
+        {
             self.tcb.shutdown_send();
         }
         let unread = self.tcb.rcv_edge() - self.tcb.rcv_consumed();
@@ -272,8 +275,9 @@ impl Endpoint {
             let n = self.rng.range(1, unread.min(p.read));
             self.tcb.set_rcv_consumed(self.tcb.rcv_consumed() + n, now);
         }
-        let all_read = self.tcb.peer_closed() && self.tcb.rcv_edge() == self.tcb.rcv_consumed();
-        if all_read && self.tcb.send_shut() && !self.closed {
+        let all_read =
+            self.tcb.receive_status().is_closed() && self.tcb.rcv_edge() == self.tcb.rcv_consumed();
+        if all_read && self.tcb.send_status().is_shut() && !self.closed {
             self.closed = true;
             self.tcb.close(now);
         }
@@ -286,18 +290,21 @@ impl Endpoint {
         let writes = self.written < p.total
             && self.written - self.tcb.snd_acked() < p.sndbuf
             && self.tcb.state().may_write();
-        let shuts =
-            self.written == p.total && self.tcb.state().is_synchronized() && !self.tcb.send_shut();
+        let shuts = self.written == p.total
+            && self.tcb.state().is_synchronized()
+            && !self.tcb.send_status().is_shut();
         let reads = self.tcb.rcv_edge() > self.tcb.rcv_consumed();
-        let closes = self.tcb.peer_closed() && self.tcb.send_shut() && !self.closed;
+        let closes = self.tcb.receive_status().is_closed()
+            && self.tcb.send_status().is_shut()
+            && !self.closed;
         (writes || reads || closes || shuts).then_some(self.acts_at)
     }
 
     /// The connection goes on as one that was restored of it.
     pub(crate) fn move_on(&mut self, wire: &mut Wire, now: Instant) {
-        let saved = self.tcb.save();
+        let saved = SavedTcb::of(&self.tcb);
         let before = (self.tcb.state(), self.tcb.rcv_edge(), self.tcb.snd_acked());
-        self.tcb = Tcb::restore(&saved, now).expect("what was saved is a connection");
+        self.tcb = saved.restore(now).expect("what was saved is a connection");
         let after = (self.tcb.state(), self.tcb.rcv_edge(), self.tcb.snd_acked());
         assert_eq!(before, after, "{}", self.name);
         self.check();
@@ -348,7 +355,7 @@ impl Endpoint {
                     t.payload,
                     t.ack,
                     t.window,
-                    self.tcb.cwnd(),
+                    self.tcb.send_status().cwnd(),
                     t.options.sack.as_slice(),
                     if t.retransmission { " again" } else { "" },
                 );
@@ -465,8 +472,8 @@ impl Endpoint {
 impl Endpoint {
     /// A router says what would have passed, of a packet that it quotes.
     pub(crate) fn take_report(&mut self, seq: u32, limit: u16) {
-        if self.tcb.is_in_flight(SeqNumber(seq)) {
-            self.tcb.set_path_mss(limit);
+        if self.tcb.send_status().is_in_flight(SeqNumber(seq)) {
+            self.tcb.segment_size().set_path_mss(limit);
         }
     }
 

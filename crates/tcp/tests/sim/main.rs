@@ -298,12 +298,12 @@ fn random_loss_is_repaired_without_timeouts() {
 fn the_receive_buffer_grows_with_the_path() {
     let outcome = bulk(20_000_000, 125_000, 100_000, 0, Congestion::Cubic);
     assert!(
-        outcome.server.tcb.rcvbuf() >= 6 << 20,
+        outcome.server.tcb.receive_status().buffer_size() >= 6 << 20,
         "{:?}",
         outcome.server
     );
     let outcome = bulk(3_000_000, 0, 40, 0, Congestion::Cubic);
-    assert!(outcome.server.tcb.rcvbuf() <= 6 << 20);
+    assert!(outcome.server.tcb.receive_status().buffer_size() <= 6 << 20);
 
     // 1 Gb/s and 100 ms without a setting: slow start takes a second or so, and then
     // nothing holds it back.

@@ -96,7 +96,7 @@ impl World {
                 cookie,
                 mss: s.server.2,
             };
-            tcb.start_fast_open(way, false);
+            tcb.syn_data().start(way, false);
         }
         let mut client = Endpoint::new("client", tcb, program, (s.seed, !s.seed), s.seed ^ 1);
         if s.fast_open.is_some() {
@@ -223,7 +223,7 @@ impl World {
                 let (cfg, program, mss) = s.server;
                 let mut tcb = Tcb::accept(&cfg, &segment, mss, SeqNumber(s.iss.1), 77, now);
                 let takes = s.fast_open == Some(true) && segment.header.options.fast_open.is_some();
-                let taken = takes.then(|| tcb.accept_fast_open(&segment, now));
+                let taken = takes.then(|| tcb.syn_data().accept(&segment, now));
                 let mut server =
                     Endpoint::new("server", tcb, program, (!s.seed, s.seed), s.seed ^ 4);
                 server.take_syn(packet);

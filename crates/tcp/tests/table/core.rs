@@ -3,7 +3,7 @@
 
 use longshore_script::{Call, Sent, Stack};
 use longshore_tcp::{
-    Config, Events, Instant, ListenVerdict, Listener, Segment, State, Tcb, reset_for,
+    Config, Events, Instant, ListenVerdict, Listener, SavedTcb, Segment, State, Tcb, reset_for,
 };
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
@@ -58,7 +58,9 @@ impl Core {
 
     fn move_on(&mut self) {
         if let Some(tcb) = self.tcb.as_mut().filter(|_| self.moves) {
-            *tcb = Tcb::restore(&tcb.save(), self.now).expect("what was saved is a connection");
+            *tcb = SavedTcb::of(tcb)
+                .restore(self.now)
+                .expect("what was saved is a connection");
         }
     }
 
@@ -94,11 +96,11 @@ impl Core {
             return error;
         }
         match self.connection() {
-            Some(tcb) if tcb.state().may_write() && !tcb.send_shut() => {
+            Some(tcb) if tcb.state().may_write() && !tcb.send_status().is_shut() => {
                 let edge = tcb.snd_edge() + u64::from(bytes);
                 tcb.set_snd_edge(edge, true);
                 if urgent {
-                    tcb.set_snd_urgent(edge);
+                    tcb.send_stream().set_urgent(edge);
                 }
                 bytes.to_string()
             }
@@ -112,7 +114,7 @@ impl Core {
             return "ENOTCONN".into();
         };
         let mut unread = tcb.rcv_edge() - tcb.rcv_consumed();
-        let mark = tcb.rcv_urgent().checked_sub(1);
+        let mark = tcb.receive_status().urgent().checked_sub(1);
         if unread > 0 && mark == Some(tcb.rcv_consumed()) {
             // Reads in order skip the urgent byte.
             tcb.set_rcv_consumed(tcb.rcv_consumed() + 1, now);
@@ -138,7 +140,7 @@ impl Core {
     /// The end of the urgent data that the program has not come past.
     fn urgent(&mut self) -> Option<(u64, &mut Tcb)> {
         let tcb = self.connection()?;
-        let urgent = tcb.rcv_urgent();
+        let urgent = tcb.receive_status().urgent();
         (urgent > tcb.rcv_consumed()).then_some((urgent, tcb))
     }
 
@@ -289,7 +291,7 @@ impl Stack for Core {
             Call::ReadUrgent => self.read_urgent(),
             Call::AtMark => self.at_mark(),
             Call::ShutdownWrite => self.shut_down(Tcb::shutdown_send),
-            Call::ShutdownRead => self.shut_down(Tcb::shutdown_recv),
+            Call::ShutdownRead => self.shut_down(|tcb| tcb.closing().shutdown_recv()),
             Call::Close => self.release(|tcb| tcb.close(now)),
             Call::Abort => self.release(Tcb::abort),
             Call::Error => self.take_error().unwrap_or_else(|| "0".into()),

@@ -82,7 +82,7 @@ fn a_full_window_limits_with_data_in_flight() {
 
 /// tcpi_sndbuf_limited in milliseconds, after the engine has reported a buffer of `size`.
 fn buffer_limited(s: &mut Script, size: u32) -> u64 {
-    s.tcb.note_send_buffer(size, s.now);
+    s.tcb.send_stream().note_buffer(size, s.now);
     let bytes = s.tcb.info(s.now).to_linux();
     u64::from_ne_bytes(bytes[184..192].try_into().unwrap()) / MS
 }

@@ -13,7 +13,7 @@ fn filled(written: u64, window: u16, cwnd: u32) -> Script {
     s.tcb.congestion.controller.set_cwnd(cwnd);
     s.writes(written);
     s.sent();
-    s.tcb.note_send_buffer(4_000, s.now);
+    s.tcb.send_stream().note_buffer(4_000, s.now);
     s
 }
 
@@ -41,23 +41,23 @@ fn it_no_longer_limits_once_a_quarter_is_free() {
     let begun = s.now;
     s.now = s.now.after_ms(5);
     let _ = s.arrives(ACK, 0, 1_000, 0);
-    s.tcb.note_send_buffer(4_000, s.now);
+    s.tcb.send_stream().note_buffer(4_000, s.now);
     assert!(limits(&s), "3,000 of 4,000 are no less than three quarters");
     s.now = s.now.after_ms(5);
     let _ = s.arrives(ACK, 0, 1_001, 0);
-    s.tcb.note_send_buffer(4_000, s.now);
+    s.tcb.send_stream().note_buffer(4_000, s.now);
     assert!(!limits(&s));
     let spent = s.tcb.info(s.now).sndbuf_limited_us;
     assert_eq!(spent, s.now.since(begun));
     s.now = s.now.after_ms(5);
-    s.tcb.note_send_buffer(4_000, s.now);
+    s.tcb.send_stream().note_buffer(4_000, s.now);
     assert_eq!(s.tcb.info(s.now).sndbuf_limited_us, spent);
     // It ends as well with data that has to wait for something else.
     let mut s = filled(4_000, 5_000, 30_000);
     assert!(limits(&s));
     s.writes(6_000);
     s.sent();
-    s.tcb.note_send_buffer(4_000, s.now);
+    s.tcb.send_stream().note_buffer(4_000, s.now);
     assert!(!limits(&s));
 }
 
@@ -67,6 +67,6 @@ fn who_may_not_write_is_limited_by_nothing() {
     s.tcb.shutdown_send();
     s.sent();
     assert_eq!(s.tcb.state(), State::FinWait1);
-    s.tcb.note_send_buffer(3_000, s.now);
+    s.tcb.send_stream().note_buffer(3_000, s.now);
     assert!(!limits(&s));
 }

@@ -114,7 +114,7 @@ fn after_round_trip(micros: u64) -> Script {
     s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
     s.tcb.snd.rtt.sample(micros);
     let _ = s.arrives(ACK, 0, 0, 0);
-    assert_eq!(s.tcb.cwnd(), 10 * u32::from(MSS));
+    assert_eq!(s.tcb.send_status().cwnd(), 10 * u32::from(MSS));
     s.writes(60_000);
     s
 }

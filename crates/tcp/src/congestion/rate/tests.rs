@@ -366,7 +366,7 @@ fn the_end_of_what_was_written_is_the_users_limit() {
             .set_congestion(crate::Congestion::Bbr, s.now);
         s.tcb.snd.write(20_000);
         let t = &mut s.tcb;
-        assert_eq!(t.cwnd(), 10_000);
+        assert_eq!(t.send_status().cwnd(), 10_000);
         t.congestion
             .note_new_data(&t.snd, || pipe, end, false, s.now);
         assert_eq!(t.congestion.rate.len, 1);

@@ -66,15 +66,23 @@ fn dctcp_remembers_how_much_was_marked() {
         }
         let quiet = (0..200).filter(|_| acknowledges(&mut s, NONE, 0)).count();
         assert_eq!(quiet > 190, is_predicted, "{quiet}");
-        let cwnd = s.tcb.cwnd();
+        let cwnd = s.tcb.send_status().cwnd();
         acknowledges(&mut s, ECE, 0);
-        assert!(s.tcb.cwnd() > cwnd - cwnd / 20, "{} {cwnd}", s.tcb.cwnd());
+        assert!(
+            s.tcb.send_status().cwnd() > cwnd - cwnd / 20,
+            "{} {cwnd}",
+            s.tcb.send_status().cwnd()
+        );
         for _ in 0..100 {
             acknowledges(&mut s, ECE, 0);
         }
         s.tcb.congestion.controller.resume(100_000, 100_000);
         acknowledges(&mut s, ECE, 0);
-        assert!(s.tcb.cwnd() < 60_000, "{}", s.tcb.cwnd());
+        assert!(
+            s.tcb.send_status().cwnd() < 60_000,
+            "{}",
+            s.tcb.send_status().cwnd()
+        );
     }
 }
 

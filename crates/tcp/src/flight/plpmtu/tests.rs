@@ -26,7 +26,7 @@ fn connection() -> Script {
     s.tcb.flight.mtu = MtuSearch::new(1460);
     s.tcb.snd.set_path_mss(1460);
     s.tcb.snd.set_peer_mss(1460);
-    s.tcb.bound_segments();
+    s.tcb.segment_size().bound_segments();
     s.max_payload = 1460;
     s.window = 60_000;
     let _ = s.arrives(ACK, 0, 0, 0);
@@ -159,13 +159,16 @@ fn a_blackout_is_not_taken_for_a_small_path() {
 fn a_lost_probe_does_not_lower_the_window() {
     let mut s = connection();
     s.tcb.snd.set_path_mss(1024);
-    s.tcb.bound_segments();
+    s.tcb.segment_size().bound_segments();
     s.tcb.flight.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
     let sent = s.sent();
     assert_eq!((sent[0].payload_len(), sent[0].mss), (1460, 1460));
     assert!(sent[1..].iter().all(|t| t.payload_len() <= 1024));
-    let (cwnd, end) = (s.tcb.cwnd(), s.tcb.snd_sent() as i64);
+    let (cwnd, end) = (
+        s.tcb.send_status().cwnd(),
+        s.tcb.send_status().sent() as i64,
+    );
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 0, &[(1460, end)]);
     // Its bytes go again, in segments that pass.
@@ -173,7 +176,7 @@ fn a_lost_probe_does_not_lower_the_window() {
     let pieces: Vec<_> = again.iter().filter(|t| t.retransmission).collect();
     assert_eq!(pieces.iter().map(|t| t.payload_len()).sum::<usize>(), 1460);
     assert!(pieces.iter().all(|t| t.payload_len() <= 1024));
-    assert!(s.tcb.cwnd() >= cwnd);
+    assert!(s.tcb.send_status().cwnd() >= cwnd);
     assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
     // Their arrival is not the probe's.
     s.now = s.now.after_ms(RTT);
@@ -185,11 +188,14 @@ fn a_lost_probe_does_not_lower_the_window() {
 fn a_probe_lost_among_others_is_congestion() {
     let mut s = connection();
     s.tcb.snd.set_path_mss(1024);
-    s.tcb.bound_segments();
+    s.tcb.segment_size().bound_segments();
     s.tcb.flight.mtu.search_up_to(1460, s.now);
     s.writes(100_000);
     s.sent();
-    let (cwnd, end) = (s.tcb.cwnd(), s.tcb.snd_sent() as i64);
+    let (cwnd, end) = (
+        s.tcb.send_status().cwnd(),
+        s.tcb.send_status().sent() as i64,
+    );
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 0, &[(1460 + 2048, end)]);
     assert!(!repeated(&mut s).is_empty());
@@ -201,7 +207,7 @@ fn a_probe_lost_among_others_is_congestion() {
 fn a_routers_word_is_doubted_after_ten_minutes() {
     let mut s = connection();
     run(&mut s, 1460, 10_000);
-    s.tcb.set_path_mss(1200);
+    s.tcb.segment_size().set_path_mss(1200);
     run(&mut s, 1200, 100_000);
     assert_eq!(s.tcb.mss(), 1200);
     s.now = s.now.after_ms(601_000);

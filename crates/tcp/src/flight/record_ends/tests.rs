@@ -15,7 +15,7 @@ impl Script {
     fn records(&mut self, ends: impl IntoIterator<Item = u64>) {
         for end in ends {
             self.writes(end);
-            assert!(self.tcb.end_record(end));
+            assert!(self.tcb.send_stream().end_record(end));
         }
     }
 
@@ -149,12 +149,12 @@ fn ends_may_be_told_in_another_order_and_twice() {
     s.tcb.settings().set_nodelay(true);
     s.writes(900);
     for end in [600, 300, 600] {
-        assert!(s.tcb.end_record(end));
+        assert!(s.tcb.send_stream().end_record(end));
     }
     assert_eq!(s.payloads(), [0..300, 300..600, 600..900]);
     // One that is acknowledged is none.
     let _ = s.arrives(ACK, 0, 900, 0);
-    assert!(s.tcb.end_record(600));
+    assert!(s.tcb.send_stream().end_record(600));
     s.sent();
     assert!(s.tcb.flight.record_ends.is_empty());
 }
@@ -166,15 +166,15 @@ fn so_many_are_kept_and_no_more() {
     let _ = s.arrives(ACK, 0, 0, 0);
     s.records(1..=RecordEnds::MOST as u64);
     s.writes(RecordEnds::MOST as u64 + 1);
-    assert!(!s.tcb.end_record(RecordEnds::MOST as u64 + 1));
-    assert!(s.tcb.end_record(7), "known already");
+    assert!(!s.tcb.send_stream().end_record(RecordEnds::MOST as u64 + 1));
+    assert!(s.tcb.send_stream().end_record(7), "known already");
 }
 
 #[test]
 fn an_end_beyond_what_is_written_is_where_that_ends() {
     let mut s = Script::established();
     s.writes(300);
-    assert!(s.tcb.end_record(u64::MAX));
+    assert!(s.tcb.send_stream().end_record(u64::MAX));
     s.writes(600);
     assert_eq!(s.payloads(), [0..300]);
 }
@@ -184,7 +184,7 @@ fn an_end_beyond_what_is_written_is_where_that_ends() {
 fn only_what_ends_a_record_is_pushed() {
     let mut s = Script::established();
     s.tcb.set_snd_edge(4_000, false);
-    assert!(s.tcb.end_record(500));
+    assert!(s.tcb.send_stream().end_record(500));
     let sent = s.sent();
     let pushed: Vec<_> = sent
         .iter()

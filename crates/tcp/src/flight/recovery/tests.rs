@@ -135,7 +135,7 @@ fn three_duplicates_repeat_the_first_segment() {
     let end = s.tcb.flight.recovery.recover;
     let _ = s.arrives(ACK, 0, end, 0);
     assert!(s.tcb.flight.recovery.is_open());
-    assert_eq!(s.tcb.cwnd(), 10_000);
+    assert_eq!(s.tcb.send_status().cwnd(), 10_000);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn one_acknowledgment_of_everything_but_the_loss_halves_the_window_once() {
         let sent: usize = s.sent().iter().map(|t| t.payload_len()).sum();
         assert!(sent >= 9_000, "{lost}: {sent}");
         // The next one ends this recovery and finds another loss: half again, at once.
-        let nxt = s.tcb.snd_sent() as i64;
+        let nxt = s.tcb.send_status().sent() as i64;
         s.now = s.now.after_ms(RTT);
         sacks(&mut s, 21_000, &[(22_000, nxt)]);
         assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast, "{lost}");
@@ -260,7 +260,7 @@ fn a_timeout_repeats_from_the_start() {
             s.sent();
         }
         timeout(&mut s);
-        assert_eq!(s.tcb.cwnd(), 1_000);
+        assert_eq!(s.tcb.send_status().cwnd(), 1_000);
         assert_eq!(repeated(&mut s), [0]);
         // Slow start: two for one, and what is reported is left out.
         sacks(&mut s, 1_000, if sack { &[(3_000, 5_000)] } else { &[] });
@@ -336,11 +336,11 @@ fn a_lost_tail_is_rescued_within_the_recovery() {
 fn hostile_reports_do_not_grow_the_window() {
     // Optimistic and divided acknowledgments: bytes are counted, not segments.
     let mut s = flight(true);
-    let before = s.tcb.cwnd();
+    let before = s.tcb.send_status().cwnd();
     for i in 1..=1_000 {
         let _ = s.arrives(ACK, 0, i, 0);
     }
-    assert!(s.tcb.cwnd() <= before + 1_000);
+    assert!(s.tcb.send_status().cwnd() <= before + 1_000);
     let d = s.arrives(ACK, 0, 1 << 20, 0);
     assert_eq!(d.drop, Some(crate::DropReason::AckUnsent));
 }
@@ -351,14 +351,14 @@ fn the_window_grows_once_for_what_duplicates_have_told_of() {
     // limited transmit has answered each duplicate.
     for sack in [false, true] {
         let mut s = flight(sack);
-        let cwnd = s.tcb.cwnd();
+        let cwnd = s.tcb.send_status().cwnd();
         for end in [2_000, 3_000] {
             let blocks = [(1_000, end)];
             sacks(&mut s, 0, if sack { &blocks } else { &[] });
             assert_eq!(s.sent().len(), 1);
         }
         sacks(&mut s, 3_000, &[]);
-        assert_eq!(s.tcb.cwnd(), cwnd + 1_000, "{sack}");
+        assert_eq!(s.tcb.send_status().cwnd(), cwnd + 1_000, "{sack}");
     }
 }
 
@@ -391,9 +391,9 @@ fn who_sends_little_and_loses_it_keeps_what_a_silence_would_have_left() {
     s.now = s.now.after_ms(RTT);
     s.writes(21_000);
     assert_eq!(s.sent().len(), 1);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     timeout(&mut s);
-    assert_eq!(s.tcb.cwnd(), 1_000);
+    assert_eq!(s.tcb.send_status().cwnd(), 1_000);
     assert_eq!(
         s.tcb.congestion.controller.ssthresh(),
         10_000,
@@ -443,7 +443,7 @@ fn behind_the_peers_window_the_congestion_window_does_not_grow() {
     let mut s = flight_of(true, 20_000);
     s.window = 20_000;
     rounds(&mut s, 20);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     assert!((39_000..=40_000).contains(&cwnd), "{cwnd}");
     // A loss ends slow start.
     let una = s.tcb.snd.una();
@@ -455,11 +455,11 @@ fn behind_the_peers_window_the_congestion_window_does_not_grow() {
     s.window = 5_000;
     rounds(&mut s, 2);
     assert!(s.tcb.flight.recovery.is_open());
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     assert!(cwnd >= s.tcb.congestion.controller.ssthresh());
     rounds(&mut s, 100);
-    assert_eq!(s.tcb.cwnd(), cwnd);
+    assert_eq!(s.tcb.send_status().cwnd(), cwnd);
     s.window = 60_000;
     rounds(&mut s, 5);
-    assert!(s.tcb.cwnd() > cwnd + 2_000);
+    assert!(s.tcb.send_status().cwnd() > cwnd + 2_000);
 }

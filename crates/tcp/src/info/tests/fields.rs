@@ -302,7 +302,7 @@ fn sizes_are_those_of_the_connection() {
         let _ = s.arrives(ACK, 0, 0, 0);
         s.writes(5_000);
         s.sent();
-        let sent = s.tcb.snd_sent();
+        let sent = s.tcb.send_status().sent();
         assert_eq!(s.tcb.info(s.now).notsent_bytes, 5_000 - sent);
         s.tcb.shutdown_send();
         assert_eq!(s.tcb.info(s.now).notsent_bytes, 5_000 - sent);

@@ -103,7 +103,7 @@ fn a_connection_is_as_old_as_its_handshakes_end() {
 #[test]
 fn congestion_control_counts_in_the_segments_that_are_sent() {
     let mut s = Script::established();
-    s.tcb.set_path_mss(600);
+    s.tcb.segment_size().set_path_mss(600);
     assert_eq!(s.tcb.snd.mss(), 600);
     s.writes(5_000);
     s.sent();
@@ -118,7 +118,8 @@ fn with_data_in_the_syn() -> Script {
     let mut s = Script::connecting(&plain());
     let cookie = FastOpenCookie::new(&[7; 8]).expect("eight bytes");
     s.tcb
-        .start_fast_open(FastOpenMode::SendCookie { cookie, mss: MSS }, false);
+        .syn_data()
+        .start(FastOpenMode::SendCookie { cookie, mss: MSS }, false);
     s.writes(500);
     let syn = s.sent_one();
     assert_eq!((syn.flags, syn.payload.end - syn.payload.start), (SYN, 500));

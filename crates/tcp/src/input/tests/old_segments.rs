@@ -93,9 +93,9 @@ fn duplicates_are_reported_whatever_they_are_dropped_for() {
     let mut s = full();
     assert_eq!(comes(&mut s, 2_000, 0), None);
     let _ = s.arrives(ACK, 0, 0, 70);
-    assert!(s.tcb.owes_dsack());
+    assert!(s.tcb.receive_status().owes_dsack());
     assert_eq!(reported(&mut s), Some((0, 70)));
-    assert!(!s.tcb.owes_dsack());
+    assert!(!s.tcb.receive_status().owes_dsack());
     // By its timestamp.
     s.timestamps = Some(Timestamps {
         val: 1_999,
@@ -111,7 +111,7 @@ fn duplicates_are_reported_whatever_they_are_dropped_for() {
     });
     let d = s.arrives(FIN | ACK, 50, 0, 50);
     assert_eq!(d.drop, Some(DropReason::Duplicate));
-    assert!(s.tcb.peer_closed());
+    assert!(s.tcb.receive_status().is_closed());
     assert_eq!(reported(&mut s), Some((50, 100)));
     // The last one of several that come before it is reported.
     for len in [10, 20, 30] {

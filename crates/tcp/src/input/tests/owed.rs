@@ -91,7 +91,7 @@ fn probes_of_a_closed_window_are_answered() {
 fn payload_for_which_there_is_no_memory_is_answered() {
     for segments in 1..4 {
         let mut s = Script::established();
-        assert!(s.tcb.deny_room() && !s.tcb.deny_room());
+        assert!(s.tcb.receive_room().deny() && !s.tcb.receive_room().deny());
         s.sent();
         for _ in 0..segments {
             let d = s.arrives(ACK, 0, 0, 10);
@@ -171,12 +171,12 @@ fn what_ends_at_the_windows_edge_is_not_cut() {
     let d = s.arrives(FIN | ACK, 0, 0, edge as u32);
     assert_eq!(d.drop, None);
     assert_eq!(d.place.map(|place| i64::from(place.len)), Some(edge));
-    assert!(s.tcb.peer_closed());
+    assert!(s.tcb.receive_status().is_closed());
     let mut s = Script::established();
     let d = s.arrives(FIN | ACK, 0, 0, edge as u32 + 1);
     assert_eq!(d.drop, Some(DropReason::BeyondWindow));
     assert_eq!(d.place.map(|place| i64::from(place.len)), Some(edge));
-    assert!(!s.tcb.peer_closed());
+    assert!(!s.tcb.receive_status().is_closed());
 }
 
 /// RFC 9293 section 3.10.7.4: an ICMP error that was waited out is forgotten with an answer.

@@ -165,7 +165,7 @@ proptest! {
                     }
                     let segment = Segment::new(&header, len);
                     let mut slow = s.tcb.clone();
-                    let room = s.tcb.predicted_room();
+                    let room = s.tcb.receive_status().predicted_room();
                     let d = s.tcb.on_segment(&segment, s.now);
                     let mut e = slow.slow_path(&segment, s.now);
                     e.fast_path = d.fast_path;
@@ -179,7 +179,7 @@ proptest! {
                     s.tcb.set_rcv_consumed(edge, s.now);
                 }
                 Op::Shut => s.tcb.shutdown_send(),
-                Op::ShutReading => s.tcb.shutdown_recv(),
+                Op::ShutReading => s.tcb.closing().shutdown_recv(),
                 Op::Poll => {
                     poll_both_ways(&mut s);
                     s.sent();
@@ -224,23 +224,23 @@ fn bulk_both_ways_is_predicted() {
 fn payload_is_predicted_as_far_as_the_window_reaches() {
     let mut s = full();
     let window = (s.tcb.rcv.adv() - s.tcb.rcv.nxt()) as u64;
-    assert_eq!(s.tcb.predicted_room(), window);
+    assert_eq!(s.tcb.receive_status().predicted_room(), window);
     assert!(s.arrives(ACK, 0, 0, 1000).fast_path);
-    assert_eq!(s.tcb.predicted_room(), window - 1000);
+    assert_eq!(s.tcb.receive_status().predicted_room(), window - 1000);
     // Not before a hole is filled.
     assert!(!s.arrives(ACK, 2000, 0, 1000).fast_path);
-    assert_eq!(s.tcb.predicted_room(), 0);
+    assert_eq!(s.tcb.receive_status().predicted_room(), 0);
     assert!(!s.arrives(ACK, 1000, 0, 1000).fast_path);
-    assert_eq!(s.tcb.predicted_room(), window - 3000);
+    assert_eq!(s.tcb.receive_status().predicted_room(), window - 3000);
     let connected = s.tcb.clone();
-    s.tcb.shutdown_recv();
-    assert_eq!(s.tcb.predicted_room(), 0);
+    s.tcb.closing().shutdown_recv();
+    assert_eq!(s.tcb.receive_status().predicted_room(), 0);
     s.tcb = connected.clone();
     s.tcb.abort();
-    assert_eq!(s.tcb.predicted_room(), 0);
+    assert_eq!(s.tcb.receive_status().predicted_room(), 0);
     s.tcb = connected;
     assert!(!s.arrives(ACK | FIN, 3000, 0, 0).fast_path);
-    assert_eq!(s.tcb.predicted_room(), 0);
+    assert_eq!(s.tcb.receive_status().predicted_room(), 0);
 }
 
 /// Full packets behind others take the short way, as far as the windows reach; what it sends is

@@ -260,14 +260,14 @@ fn a_fin_is_taken_where_its_data_was() {
     let d = s.arrives(FIN | ACK, 20_000, 0, 10);
     assert_eq!((d.place, d.drop), (None, Some(DropReason::BeyondWindow)));
     s.acks(20_000);
-    assert!(!s.tcb.peer_closed() && s.tcb.rcv.fin() == crate::pos::NO_POS);
+    assert!(!s.tcb.receive_status().is_closed() && s.tcb.rcv.fin() == crate::pos::NO_POS);
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 10);
     s.sent();
-    s.tcb.deny_room();
+    s.tcb.receive_room().deny();
     let d = s.arrives(FIN | ACK, 0, 0, 10);
     assert_eq!(d.drop, Some(DropReason::Duplicate));
-    assert!(s.tcb.peer_closed());
+    assert!(s.tcb.receive_status().is_closed());
     s.acks(11);
 }
 
@@ -344,7 +344,7 @@ fn the_window_grows_with_what_is_acknowledged() {
         }
         let d = s.arrives(ACK, 0, 2_000, 0);
         assert_eq!(d.fast_path, predicted);
-        assert_eq!(s.tcb.cwnd(), 12_000);
+        assert_eq!(s.tcb.send_status().cwnd(), 12_000);
         assert_eq!((s.tcb.liveness.retries(), s.tcb.snd.rtt.backoff()), (0, 0));
         assert!(s.tcb.deadline().is_some());
     }

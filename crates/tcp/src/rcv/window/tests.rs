@@ -12,7 +12,7 @@ fn without_memory_the_window_is_told_as_closed() {
     assert!(d.place.is_some());
     s.writes(3_000);
     let open = s.sent()[0].window;
-    assert!(s.tcb.deny_room() && !s.tcb.deny_room());
+    assert!(s.tcb.receive_room().deny() && !s.tcb.receive_room().deny());
     for _ in 0..2 {
         // What it acknowledges counts, and what it carries does not.
         let d = s.arrives(ACK, 1_000, 2_000, 1_000);
@@ -26,13 +26,13 @@ fn without_memory_the_window_is_told_as_closed() {
     s.silent();
     let _ = s.arrives(ACK, 999, 2_000, 0);
     assert_eq!(s.sent_one().window, 0);
-    s.tcb.grant_room();
+    s.tcb.receive_room().grant();
     let told = s.sent_one();
     assert_eq!(s.ack_of(&told), 1_000);
     assert!(told.window >= open);
     let d = s.arrives(ACK, 1_000, 2_000, 1_000);
     assert!(d.place.is_some() && s.tcb.rcv_edge() == 2_000);
-    s.tcb.grant_room();
+    s.tcb.receive_room().grant();
     assert!(s.sent().iter().all(|t| t.window > 0));
 }
 
@@ -116,9 +116,9 @@ proptest! {
                 }
                 1 => s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + u64::from(n), s.now),
                 2 => {
-                    s.tcb.deny_room();
+                    s.tcb.receive_room().deny();
                 }
-                _ => s.tcb.grant_room(),
+                _ => s.tcb.receive_room().grant(),
             }
             let denied = s.tcb.is_denied_room();
             let field = s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags);
@@ -155,13 +155,13 @@ fn half_of_a_small_buffer_is_worth_telling() {
 #[test]
 fn memory_is_told_of_to_those_that_may_use_it() {
     let mut s = Script::established();
-    s.tcb.deny_room();
+    s.tcb.receive_room().deny();
     s.tcb.flags |= crate::flags::Flags::ACK_NOW;
-    s.tcb.grant_room();
+    s.tcb.receive_room().grant();
     s.acks(0);
     let mut s = Script::in_state(crate::State::CloseWait);
-    s.tcb.deny_room();
-    s.tcb.grant_room();
+    s.tcb.receive_room().deny();
+    s.tcb.receive_room().grant();
     s.silent();
 }
 
@@ -175,9 +175,9 @@ fn the_send_buffer_holds_two_windows_of_a_long_path_and_no_queue_of_a_short_one(
         let mut s = Script::established_with(&cfg, Default::default());
         s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
         samples.iter().for_each(|rtt| s.tcb.snd.rtt.sample(*rtt));
-        assert_eq!(s.tcb.is_path_short(), samples[0] < 1_000);
-        let wanted = s.tcb.snd_buffer_wanted(size, 1 << 20);
-        (wanted, u64::from(s.tcb.cwnd()))
+        assert_eq!(s.tcb.send_status().is_path_short(), samples[0] < 1_000);
+        let wanted = s.tcb.send_status().buffer_wanted(size, 1 << 20);
+        (wanted, u64::from(s.tcb.send_status().cwnd()))
     };
     let (long, cwnd) = wanted(80, &[100_000; 20], 1 << 20);
     assert_eq!(long, 2 * cwnd);

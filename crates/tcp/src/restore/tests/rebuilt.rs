@@ -11,9 +11,9 @@ use crate::{Congestion, ReceiveLimits};
 /// Why a connection in this state is refused, once harm was done to it.
 fn refused(state: State, harm: impl FnOnce(&mut Tcb)) -> &'static str {
     let mut s = Script::in_state(state);
-    assert!(Tcb::restore(&s.tcb.save(), s.now).is_ok());
+    assert!(SavedTcb::of(&s.tcb).restore(s.now).is_ok());
     harm(&mut s.tcb);
-    match Tcb::restore(&s.tcb.save(), s.now) {
+    match SavedTcb::of(&s.tcb).restore(s.now) {
         Err(RestoreError::Inconsistent(violation)) => violation.0,
         other => panic!("{other:?}"),
     }
@@ -78,21 +78,21 @@ fn numbers_beyond_any_connection_are_refused() {
     s.tcb.rcv.set_up(MAX_POS);
     s.tcb.rcv.bound_mss(MIN_MSS);
     s.tcb.rcv.advertise_to(MAX_POS - 1);
-    assert_eq!(s.tcb.check_saved(), Ok(()));
+    assert_eq!(check_saved(&s.tcb), Ok(()));
     s.tcb.snd.set_peer_mss(MIN_MSS);
     s.tcb.snd.update_mss();
-    assert_eq!(s.tcb.check_saved(), Ok(()));
+    assert_eq!(check_saved(&s.tcb), Ok(()));
     s.tcb.snd.advance((1 << 31) - 1);
-    assert_eq!(s.tcb.check_saved(), Ok(()));
+    assert_eq!(check_saved(&s.tcb), Ok(()));
     s.tcb.snd.close();
     s.tcb.snd.advance(MAX_POS);
     s.tcb.snd.acknowledge(MAX_POS);
-    assert_eq!(s.tcb.check_saved(), Ok(()));
+    assert_eq!(check_saved(&s.tcb), Ok(()));
 }
 
 /// In what follows, `s` goes on as the connection that is restored of its.
 fn moves(s: &mut Script) {
-    s.tcb = Tcb::restore(&s.tcb.save(), s.now).expect("a connection");
+    s.tcb = SavedTcb::of(&s.tcb).restore(s.now).expect("a connection");
 }
 
 /// The tuning of the buffer counts what is read from now on.
@@ -110,13 +110,13 @@ fn what_was_read_before_is_no_sign_of_a_fast_reader() {
         s.tcb.set_rcv_consumed(s.tcb.rcv_edge(), s.now);
         s.sent();
     }
-    assert_eq!(s.tcb.rcvbuf(), 20_000);
+    assert_eq!(s.tcb.receive_status().buffer_size(), 20_000);
     moves(&mut s);
     s.now = s.now.after_ms(100);
     let at = s.tcb.rcv.nxt();
     let _ = s.arrives(ACK, at, 0, 10);
     s.tcb.set_rcv_consumed(s.tcb.rcv_edge(), s.now);
-    assert_eq!(s.tcb.rcvbuf(), 20_000);
+    assert_eq!(s.tcb.receive_status().buffer_size(), 20_000);
     assert_eq!(s.tcb.rcv.buffer.space(), 10);
     let fresh = ReceiveBuffer::new(20_000, 1_000_000, s.now);
     assert_eq!(fresh.space(), 0);
@@ -155,7 +155,7 @@ fn pace_and_algorithm_are_as_they_were() {
 fn what_comes_next_is_expected() {
     let mut s = usual();
     moves(&mut s);
-    assert!(s.tcb.predicted_room() > 0);
+    assert!(s.tcb.receive_status().predicted_room() > 0);
     let d = s.arrives(ACK, 0, 0, 100);
     assert!(d.fast_path);
 }

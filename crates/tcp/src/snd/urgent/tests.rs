@@ -32,14 +32,14 @@ fn what_is_acknowledged_or_lies_before_the_last_one_is_not_urgent() {
     s.sent();
     let _ = s.arrives(ACK, 0, 100, 0);
     for edge in [0, 50, 100] {
-        s.tcb.set_snd_urgent(edge);
+        s.tcb.send_stream().set_urgent(edge);
         assert!(!s.tcb.flags.contains(Flags::URGENT), "{edge}");
     }
-    s.tcb.set_snd_urgent(200);
+    s.tcb.send_stream().set_urgent(200);
     assert_eq!(s.tcb.snd.up(), 200);
-    s.tcb.set_snd_urgent(150);
+    s.tcb.send_stream().set_urgent(150);
     assert_eq!(s.tcb.snd.up(), 200);
-    s.tcb.set_snd_urgent(1_000);
+    s.tcb.send_stream().set_urgent(1_000);
     assert_eq!(s.tcb.snd.up(), 300, "no further than was written");
     assert!(s.tcb.flags.contains(Flags::URGENT));
 }
@@ -54,20 +54,20 @@ fn a_closed_window_is_told_of_urgent_data_once() {
     s.writes(300);
     s.silent();
     s.tcb.flags |= Flags::ACK_NOW;
-    s.tcb.set_snd_urgent(100);
+    s.tcb.send_stream().set_urgent(100);
     assert_eq!(s.sent_one().urgent, 100);
-    s.tcb.set_snd_urgent(100);
+    s.tcb.send_stream().set_urgent(100);
     s.silent();
-    s.tcb.set_snd_urgent(200);
+    s.tcb.send_stream().set_urgent(200);
     assert_eq!(s.sent_one().urgent, 200);
     let mut s = Script::established();
     s.writes(300);
     s.sent();
-    s.tcb.set_snd_urgent(100);
+    s.tcb.send_stream().set_urgent(100);
     s.silent();
     let mut s = Script::in_state(State::SynSent);
     s.writes(300);
-    s.tcb.set_snd_urgent(100);
+    s.tcb.send_stream().set_urgent(100);
     assert!(!s.tcb.flags.contains(Flags::ACK_NOW));
 }
 
@@ -79,10 +79,10 @@ fn a_pointer_to_what_has_arrived_is_none() {
     let _ = s.arrives(ACK, 0, 0, 10);
     s.events();
     let _ = s.arrives_urgent(ACK, (5, 0), 10, 5);
-    assert_eq!(s.tcb.rcv_urgent(), 0);
+    assert_eq!(s.tcb.receive_status().urgent(), 0);
     assert!(!s.events().contains(Events::URGENT));
     let _ = s.arrives_urgent(ACK, (15, 0), 10, 20);
     let _ = s.arrives_urgent(ACK, (25, 0), 10, 20);
-    assert_eq!(s.tcb.rcv_urgent(), 45);
+    assert_eq!(s.tcb.receive_status().urgent(), 45);
     assert!(s.events().contains(Events::URGENT));
 }

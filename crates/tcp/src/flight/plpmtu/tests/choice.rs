@@ -134,7 +134,7 @@ fn a_probe_gives_no_result_if_something_else_happens() {
     let probing = || {
         let mut s = connection();
         s.tcb.snd.set_path_mss(1_024);
-        s.tcb.bound_segments();
+        s.tcb.segment_size().bound_segments();
         s.tcb.flight.mtu.search_up_to(1_460, s.now);
         s.writes(100_000);
         assert_eq!(s.sent()[0].payload_len(), 1_460);
@@ -145,11 +145,11 @@ fn a_probe_gives_no_result_if_something_else_happens() {
     crate::flight::recovery::tests::timeout(&mut s);
     assert!(!s.tcb.flight.mtu.is_probing());
     let mut s = probing();
-    s.tcb.set_path_mss(600);
+    s.tcb.segment_size().set_path_mss(600);
     assert!(!s.tcb.flight.mtu.is_probing());
     // The user's bound.
     let mut s = probing();
-    s.tcb.set_max_segment(600);
+    s.tcb.segment_size().set_max_segment(600);
     assert!(!s.tcb.flight.mtu.is_probing());
 }
 
@@ -158,7 +158,7 @@ fn a_probe_gives_no_result_if_something_else_happens() {
 fn a_probe_is_one_packet() {
     let mut s = connection();
     s.tcb.snd.set_path_mss(1_024);
-    s.tcb.bound_segments();
+    s.tcb.segment_size().bound_segments();
     s.writes(10_240);
     assert_eq!(s.sent().len(), 10);
     s.now = s.now.after_ms(RTT);
@@ -179,10 +179,10 @@ fn a_probe_is_one_packet() {
 fn records_are_not_probed_with() {
     let mut s = connection();
     s.tcb.snd.set_path_mss(1_024);
-    s.tcb.bound_segments();
+    s.tcb.segment_size().bound_segments();
     s.tcb.flight.mtu.search_up_to(1_460, s.now);
     s.writes(1_100);
-    s.tcb.end_record(1_100);
+    s.tcb.send_stream().end_record(1_100);
     s.writes(20_000);
     assert!(s.sent().iter().all(|t| t.mss <= 1_024));
     assert!(!s.tcb.flight.mtu.is_probing());
@@ -206,7 +206,7 @@ fn a_black_hole_is_suspected_of_what_was_sent() {
     ] {
         let mut s = connection();
         s.tcb.snd.set_options_len(options);
-        s.tcb.bound_segments();
+        s.tcb.segment_size().bound_segments();
         s.tcb.snd.write(100_000);
         s.tcb.snd.advance(in_flight);
         s.tcb.flight.send(&s.tcb.snd, in_flight, s.now);
@@ -221,7 +221,11 @@ fn a_black_hole_is_suspected_of_what_was_sent() {
         assert_eq!(t.flight.scoreboard.lost(), in_flight as u64);
         assert_eq!(t.flight.recovery.phase, crate::flight::Phase::Mtu);
         t.congestion.controller.set_cwnd(0);
-        assert_eq!(t.cwnd(), u32::from(t.snd.mss()), "one segment at least");
+        assert_eq!(
+            t.send_status().cwnd(),
+            u32::from(t.snd.mss()),
+            "one segment at least"
+        );
         // What is searched for is what was used.
         assert_eq!(t.flight.mtu.high, 1_460);
     }
@@ -254,7 +258,7 @@ fn an_acknowledgment_of_the_probe_raises_the_size() {
         let mut s = searching(0);
         assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_460));
         (s.tcb.flight.mtu.high, s.tcb.flight.mtu.ceiling) = (high, high);
-        s.tcb.bound_segments();
+        s.tcb.segment_size().bound_segments();
         s.tcb.snd.advance(5_000);
         s.tcb.flight.send(&s.tcb.snd, 5_000, s.now);
         let t = &mut s.tcb;
@@ -277,7 +281,7 @@ fn an_acknowledgment_of_the_probe_raises_the_size() {
         assert_eq!(t.flight.mtu.is_searching(), goes_on, "{what:?}");
         assert_eq!(t.flight.mtu.is_probing(), mss == 1_024, "{what:?}");
         t.congestion.controller.set_cwnd(0);
-        assert_eq!(t.cwnd(), u32::from(mss), "{what:?}");
+        assert_eq!(t.send_status().cwnd(), u32::from(mss), "{what:?}");
     }
 }
 

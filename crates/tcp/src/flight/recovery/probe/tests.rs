@@ -99,14 +99,14 @@ fn a_repaired_loss_lowers_the_window() {
     sacks(&mut s, 19_000, &[]);
     s.until_timer();
     assert_eq!(repeated(&mut s), [19_000]);
-    let before = s.tcb.cwnd();
+    let before = s.tcb.send_status().cwnd();
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 20_000, &[]);
-    assert!(s.tcb.cwnd() >= before);
+    assert!(s.tcb.send_status().cwnd() >= before);
     s.writes(21_000);
     s.sent();
     sacks(&mut s, 21_000, &[]);
-    assert!(s.tcb.cwnd() < before);
+    assert!(s.tcb.send_status().cwnd() < before);
     assert!(s.tcb.congestion.controller.ssthresh() < u32::MAX);
 }
 
@@ -117,7 +117,7 @@ fn a_needless_probe_changes_nothing() {
         sacks(&mut s, 19_000, &[]);
         s.until_timer();
         assert_eq!(repeated(&mut s), [19_000]);
-        let before = s.tcb.cwnd();
+        let before = s.tcb.send_status().cwnd();
         // The original had only been delayed.
         sacks(&mut s, 20_000, &[]);
         if dsack {
@@ -131,7 +131,7 @@ fn a_needless_probe_changes_nothing() {
             let _ = s.arrives(ACK, 0, 20_000, 0);
         }
         sacks(&mut s, 21_000, &[]);
-        assert!(s.tcb.cwnd() >= before);
+        assert!(s.tcb.send_status().cwnd() >= before);
         // Nor is the reordering window wider for it.
         assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
     }
@@ -301,7 +301,7 @@ fn a_probe_lowers_the_window_once() {
     goes_on(&mut s, 21);
     // A shorter path.
     let mut s = probed();
-    s.tcb.set_path_mss(900);
+    s.tcb.segment_size().set_path_mss(900);
     assert_eq!(s.tcb.flight.recovery.phase, Phase::Mtu);
     s.sent();
     s.now = s.now.after_ms(RTT);

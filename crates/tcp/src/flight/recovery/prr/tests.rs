@@ -139,7 +139,7 @@ fn an_acknowledgment_is_safe_that_advances_and_finds_no_loss() {
         f.on_ack_in_recovery(&s.tcb.snd, &mut s.tcb.congestion, report, s.now);
         let pipe = f.pipe(&s.tcb.snd) as u32;
         assert_eq!(f.scoreboard.lost() > 0, loses);
-        s.tcb.cwnd() - pipe
+        s.tcb.send_status().cwnd() - pipe
     };
     assert_eq!(allows(true, 1_000, false), 2_000);
     assert_eq!(allows(true, 0, false), 1_000);

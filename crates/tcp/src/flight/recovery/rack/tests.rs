@@ -129,7 +129,7 @@ fn lost_repetitions_are_found_again_and_again() {
         // What went out after the repetition arrives, the repetition does not.
         s.tcb.set_snd_edge(s.tcb.snd_edge() + 3_000, true);
         s.sent();
-        let sent = s.tcb.snd_sent() as i64;
+        let sent = s.tcb.send_status().sent() as i64;
         if sent == reported {
             sacks(&mut s, 0, &[(1_000, sent)]);
             continue;
@@ -149,7 +149,7 @@ fn what_was_sent_lately_survives_a_timeout() {
     let mut s = flight_of(true, 40_000);
     sacks(&mut s, 10_000, &[]);
     s.sent();
-    let before = s.tcb.snd_sent();
+    let before = s.tcb.send_status().sent();
     assert!(before > 20_000);
     // The timer runs out (early, for the test): the old part is lost, the new is not.
     s.now = s.now.after_ms(RTT / 2);

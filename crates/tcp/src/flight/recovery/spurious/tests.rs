@@ -12,7 +12,11 @@ fn undone(s: &Script, cwnd: u32) {
         "{:?}",
         s.tcb.flight.recovery
     );
-    assert!(s.tcb.cwnd() >= cwnd, "{} {cwnd}", s.tcb.cwnd());
+    assert!(
+        s.tcb.send_status().cwnd() >= cwnd,
+        "{} {cwnd}",
+        s.tcb.send_status().cwnd()
+    );
     assert_eq!(s.tcb.congestion.controller.ssthresh(), u32::MAX);
     assert_eq!(s.tcb.flight.scoreboard.lost(), 0);
     assert_eq!(s.tcb.accounting.counters.undos, 1);
@@ -22,9 +26,9 @@ fn undone(s: &Script, cwnd: u32) {
 fn an_old_echo_undoes_a_timeout() {
     for sack in [false, true] {
         let mut s = stamped_flight(sack, 100_000);
-        let cwnd = s.tcb.cwnd();
+        let cwnd = s.tcb.send_status().cwnd();
         timeout(&mut s);
-        assert_eq!(s.tcb.cwnd(), 988);
+        assert_eq!(s.tcb.send_status().cwnd(), 988);
         assert_eq!(repeated(&mut s), [0]);
         // The flight was only late: the echo is of the original.
         let _ = s.arrives(ACK, 0, 988, 0);
@@ -49,7 +53,7 @@ fn a_new_echo_leaves_a_timeout_as_it_is() {
 #[test]
 fn an_old_echo_undoes_a_fast_recovery() {
     let mut s = stamped_flight(true, 100_000);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     s.now = s.now.after_ms(RTT);
     // The first segment takes a long way round.
     sacks(&mut s, 0, &[(988, 19_760)]);
@@ -65,7 +69,7 @@ fn an_old_echo_undoes_a_fast_recovery() {
 /// Two late packets; one is repeated before it comes, the other is still waited for.
 fn two_late() -> (Script, u32) {
     let mut s = stamped_flight(true, 100_000);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     s.tcb.flight.recovery.rack.note_reordering();
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 0, &[(988, 19_760)]);
@@ -100,13 +104,13 @@ fn an_old_echo_undoes_nothing_while_something_repeated_is_in_the_network() {
 fn duplicates_of_all_repetitions_undo_a_recovery() {
     // Without timestamps, and after the recovery is over.
     let mut s = flight(true);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     sacks(&mut s, 0, &[(2_000, 20_000)]);
     assert_eq!(repeated(&mut s), [0, 1_000]);
     s.now = s.now.after_ms(RTT);
     let recover = s.tcb.flight.recovery.recover;
     sacks(&mut s, recover, &[]);
-    assert!(s.tcb.flight.recovery.is_open() && s.tcb.cwnd() < cwnd);
+    assert!(s.tcb.flight.recovery.is_open() && s.tcb.send_status().cwnd() < cwnd);
     sacks(&mut s, recover, &[(0, 1_000)]);
     assert_eq!(s.tcb.accounting.counters.undos, 0);
     sacks(&mut s, recover, &[(1_000, 2_000)]);
@@ -136,7 +140,7 @@ fn frto_tells_late_from_lost() {
     // RFC 5682, with SACK and without, without timestamps.
     for sack in [false, true] {
         let mut s = flight_of(sack, 60_000);
-        let cwnd = s.tcb.cwnd();
+        let cwnd = s.tcb.send_status().cwnd();
         timeout(&mut s);
         assert_eq!(repeated(&mut s), [0]);
         // Step 2b: the window advances; new data go, nothing is repeated.
@@ -153,14 +157,14 @@ fn frto_tells_late_from_lost() {
 #[test]
 fn frto_by_sack() {
     let mut s = flight_of(true, 60_000);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     timeout(&mut s);
     s.sent();
     sacks(&mut s, 1_000, &[]);
     s.sent();
     // Out of order, but originals all the same (RFC 5682 section 3.1 step 3b).
     sacks(&mut s, 1_000, &[(2_000, 4_000)]);
-    assert!(s.tcb.cwnd() >= cwnd);
+    assert!(s.tcb.send_status().cwnd() >= cwnd);
     assert_eq!(s.tcb.accounting.counters.undos, 1);
 }
 
@@ -173,7 +177,7 @@ fn frto_repeats_after_all_if_it_was_loss() {
         sacks(&mut s, 1_000, &[]);
         let new = s.sent();
         assert!(!new.is_empty() && new.iter().all(|t| !t.retransmission));
-        let end = s.tcb.snd_sent() as i64;
+        let end = s.tcb.send_status().sent() as i64;
         // Step 3a: what arrives is the new data alone.
         s.now = s.now.after_ms(RTT);
         let block = [(end - 1_000, end)];
@@ -200,7 +204,7 @@ fn a_second_timeout_leaves_frto_out() {
 #[test]
 fn a_timeout_in_a_fast_recovery_is_undone_with_it() {
     let mut s = stamped_flight(true, 100_000);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 0, &[(988, 19_760)]);
     assert_eq!(repeated(&mut s), [0]);
@@ -316,7 +320,7 @@ fn frto_sends_what_a_cork_holds() {
 fn frto_takes_one_acknowledgment_of_the_rest() {
     for sack in [false, true] {
         let mut s = flight_of(sack, 60_000);
-        let cwnd = s.tcb.cwnd();
+        let cwnd = s.tcb.send_status().cwnd();
         timeout(&mut s);
         assert_eq!(repeated(&mut s), [0]);
         sacks(&mut s, 1_000, &[]);

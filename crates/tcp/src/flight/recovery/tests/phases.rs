@@ -83,11 +83,15 @@ fn a_fast_recovery_ends_at_the_threshold() {
     let mut s = flight_of(true, 20_000);
     sacks(&mut s, 0, &[(1_000, 4_000)]);
     assert_eq!(repeated(&mut s), [0]);
-    assert!(s.tcb.cwnd() > 10_000, "{}", s.tcb.cwnd());
+    assert!(
+        s.tcb.send_status().cwnd() > 10_000,
+        "{}",
+        s.tcb.send_status().cwnd()
+    );
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 20_000, &[]);
     assert!(s.tcb.flight.recovery.is_open());
-    assert_eq!(s.tcb.cwnd(), 10_000);
+    assert_eq!(s.tcb.send_status().cwnd(), 10_000);
     let mut s = flight_of(true, 20_000);
     sacks(&mut s, 18_000, &[]);
     timeout(&mut s);
@@ -96,16 +100,23 @@ fn a_fast_recovery_ends_at_the_threshold() {
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 20_000, &[]);
     assert!(s.tcb.flight.recovery.is_open());
-    assert!(s.tcb.cwnd() <= 3_000 && threshold > 3_000, "{threshold}");
+    assert!(
+        s.tcb.send_status().cwnd() <= 3_000 && threshold > 3_000,
+        "{threshold}"
+    );
     let mut s = flight_of(true, 20_000);
-    s.tcb.set_path_mss(500);
+    s.tcb.segment_size().set_path_mss(500);
     assert_eq!(s.tcb.flight.recovery.phase, Phase::Mtu);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     s.sent();
     s.now = s.now.after_ms(RTT);
     sacks(&mut s, 20_000, &[]);
     assert!(s.tcb.flight.recovery.is_open());
-    assert!(s.tcb.cwnd() <= cwnd + 20_000, "{}", s.tcb.cwnd());
+    assert!(
+        s.tcb.send_status().cwnd() <= cwnd + 20_000,
+        "{}",
+        s.tcb.send_status().cwnd()
+    );
 }
 
 /// What is lost of the data that was sent after a timeout is recovered at once.
@@ -181,12 +192,12 @@ fn duplicates_are_counted_in_a_row_and_bounded() {
 #[test]
 fn what_undoes_a_recovery_grows_the_window() {
     let mut s = stamped_flight(true, 100_000);
-    let cwnd = s.tcb.cwnd();
+    let cwnd = s.tcb.send_status().cwnd();
     timeout(&mut s);
     s.sent();
     let _ = s.arrives(ACK, 0, 988, 0);
     assert_eq!(s.tcb.accounting.counters.undos, 1);
-    assert_eq!(s.tcb.cwnd(), cwnd + 988);
+    assert_eq!(s.tcb.send_status().cwnd(), cwnd + 988);
 }
 
 /// With something out of order, no segment is predicted; the window grows no faster for that.
@@ -199,7 +210,7 @@ fn an_unused_window_does_not_grow_where_nothing_is_predicted() {
         s.tcb.congestion.note_full(-1);
         sacks(&mut s, end, &[]);
     }
-    assert_eq!(s.tcb.cwnd(), 40_000);
+    assert_eq!(s.tcb.send_status().cwnd(), 40_000);
 }
 
 /// A flight of 200 segments of 1000, of which every third is missing: more holes than the small
