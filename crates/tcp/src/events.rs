@@ -34,8 +34,6 @@ bitflags::bitflags! {
         const RCVBUF = 512;
         /// Everything that was written, and the FIN, is acknowledged.
         const FIN_ACKED = 1024;
-        /// An ICMP error that does not end the connection, see `take_soft_error()`.
-        const SOFT_ERROR = 2048;
         /// The peer has announced further urgent data, see `rcv_urgent()`.
         const URGENT = 4096;
     }

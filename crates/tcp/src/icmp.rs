@@ -45,6 +45,3 @@ impl IcmpError {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

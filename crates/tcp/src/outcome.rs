@@ -67,17 +67,12 @@ impl Outcome {
         self.error = error;
     }
 
-    /// Returns and clears the last ICMP error.
-    pub(crate) fn take_soft_error(&mut self) -> Option<Error> {
-        self.soft_error.take()
-    }
-
     /// Records an ICMP error that does not end the connection.
     pub(crate) fn set_soft_error(&mut self, error: Error) {
         self.soft_error = Some(error);
     }
 
-    /// The peer has answered since, or the error was reported.
+    /// The peer has answered since.
     #[inline(always)]
     pub(crate) fn clear_soft_error(&mut self) {
         self.soft_error = None;

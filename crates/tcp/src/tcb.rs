@@ -157,11 +157,6 @@ impl Tcb {
         self.outcome.error()
     }
 
-    /// Returns and clears the last ICMP error that did not end the connection.
-    pub fn take_soft_error(&mut self) -> Option<Error> {
-        self.outcome.take_soft_error()
-    }
-
     /// Largest payload of a segment at present, in bytes.
     #[inline]
     #[must_use]

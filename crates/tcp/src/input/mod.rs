@@ -157,7 +157,6 @@ impl Tcb {
             return self.closing().die(Some(kind.error()), Events::empty());
         }
         self.outcome.set_soft_error(kind.error());
-        self.outcome.report(Events::SOFT_ERROR);
     }
 
     /// As [`on_segment`](Self::on_segment), without header prediction.

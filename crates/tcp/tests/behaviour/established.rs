@@ -290,21 +290,32 @@ fn the_end_is_acknowledged_after_all_data() {
     assert!(s.tcb.send_status().fin_acked());
 }
 
+/// RFC 1122 section 4.2.3.9, and Linux: an ICMP error ends no connection, but is the reason that
+/// is told if the peer does not answer either: the last one that is about what is in flight.
 #[test]
-fn an_icmp_error_is_only_remembered() {
-    let mut s = script();
-    s.writes(10);
-    let t = s.sent_one();
-    s.tcb.on_icmp(
-        IcmpError::NetUnreachable,
-        SeqNumber(t.seq.0.wrapping_sub(9)),
-    );
-    assert_eq!(s.tcb.take_soft_error(), None);
-    s.tcb.on_icmp(IcmpError::NetUnreachable, t.seq);
-    assert_eq!(s.events(), Events::SOFT_ERROR);
-    assert_eq!(s.tcb.take_soft_error(), Some(Error::NetUnreachable));
-    assert_eq!(s.tcb.take_soft_error(), None, "it is told once");
-    assert_eq!(s.tcb.state(), State::Established);
+fn an_icmp_error_is_the_reason_if_the_peer_never_answers() {
+    let (net, host) = (IcmpError::NetUnreachable, IcmpError::HostUnreachable);
+    for (errors, reason) in [
+        (&[][..], Error::TimedOut),
+        (&[(net, 9)], Error::TimedOut),
+        (&[(net, 0)], Error::NetUnreachable),
+        (&[(net, 0), (host, 0), (net, 9)], Error::HostUnreachable),
+    ] {
+        let mut s = script();
+        s.writes(10);
+        let t = s.sent_one();
+        for (error, before) in errors {
+            let quoted = SeqNumber(t.seq.0.wrapping_sub(*before));
+            s.tcb.on_icmp(*error, quoted);
+        }
+        assert_eq!((s.tcb.state(), s.tcb.error()), (State::Established, None));
+        while s.tcb.state() == State::Established {
+            s.until_timer();
+            s.sent();
+        }
+        assert_eq!(s.tcb.error(), Some(reason), "{errors:?}");
+        assert!(s.events().contains(Events::TIMED_OUT));
+    }
 }
 
 #[test]
