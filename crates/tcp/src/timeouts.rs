@@ -50,7 +50,7 @@ impl Tcb {
 
     /// The earliest deadline: call [`Tcb::on_timer`] when it has passed. `None` if
     /// nothing is to be done without a segment or a call.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let t = &self.timers;

@@ -44,10 +44,9 @@ impl Connection {
     /// not told of for a while is told.
     #[inline(always)]
     pub(crate) fn deadline(&self) -> Instant {
-        match self.tcb.deadline() {
-            Some(deadline) if !self.is_over => deadline.min(self.tell_by),
-            _ => self.tell_by,
-        }
+        let next = self.tcb.deadline().unwrap_or(Instant::NEVER);
+        let next = if self.is_over { Instant::NEVER } else { next };
+        next.min(self.tell_by)
     }
 
     /// Sees to it that acknowledgments of which the host was not told are told later, if all

@@ -192,6 +192,9 @@ impl CongestionState {
     ) -> Option<(Pos, Pos)> {
         let (start, mss) = (snd.nxt(), i64::from(snd.mss()));
         let mut len = (snd.edge() - start).min(max_payload as i64);
+        if len < mss {
+            return None;
+        }
         if len != mss {
             len = len.min(self.batch_payload(snd, min_batch, max_payload) as i64);
             if len < mss || len % mss != 0 {
