@@ -6,8 +6,8 @@
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use longshore_tcp::{
-    Config, Congestion, DelayConfig, Ecn, EcnMode, Events, IcmpError, Instant, ReceiveLimits, SavedTcb,
-    Segment, State, Tcb, Transmit, reset_for,
+    Config, Congestion, DelayConfig, Ecn, EcnMode, Events, IcmpError, Instant, ReceiveLimits,
+    SavedTcb, Segment, State, Tcb, Transmit, reset_for,
 };
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps};

@@ -1,6 +1,6 @@
 //! The invariants of a connection between two calls.
 //!
-//! Owns [`Tcb::check`]. Each part has a `check` of its own beside its fields; this file
+//! [`Tcb::check`](crate::Tcb::check) asks each part for those beside its fields; this file
 //! has the invariants between parts. Debug builds check after each segment, timeout and
 //! user call; the simulation and the fuzz targets check in every build.
 

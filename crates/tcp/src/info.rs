@@ -1,8 +1,8 @@
 //! Connection information in Linux's terms.
 //!
-//! Owns [`TcpInfo`], [`Tcb::info`] and Linux's `struct tcp_info`. The engine calls it for
-//! TCP_INFO and for `longshore ss`. Linux counts packets where Longshore counts bytes;
-//! bytes are converted by the MSS.
+//! Owns [`TcpInfo`], which [`Tcb::info`](crate::Tcb::info) makes, and Linux's `struct tcp_info`.
+//! The engine asks for it for TCP_INFO and for `longshore ss`. Linux counts packets where
+//! Longshore counts bytes; bytes are converted by the MSS.
 
 use crate::accounting::Accounting;
 use crate::congestion::{CongestionState, Rate};

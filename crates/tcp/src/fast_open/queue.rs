@@ -55,10 +55,10 @@ pub struct FastOpenQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FastOpenVerdict {
     /// Its data may be accepted: call
-    /// [`Tcb::accept_fast_open`](crate::Tcb::accept_fast_open), and
+    /// [`SynData::accept`](crate::SynData::accept), and
     /// [`FastOpenQueue::on_done`] once the handshake has completed or failed.
     pub accept: bool,
-    /// Call [`Tcb::give_fast_open_cookie`](crate::Tcb::give_fast_open_cookie) with this
+    /// Call [`SynData::give_cookie`](crate::SynData::give_cookie) with this
     /// cookie.
     pub give: Option<FastOpenCookie>,
 }
