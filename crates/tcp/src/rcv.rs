@@ -120,7 +120,8 @@ impl ReceiveSide {
     /// The end of what may be read, in bytes: everything below has arrived in order.
     #[inline(always)]
     pub(crate) fn readable(&self) -> u64 {
-        self.nxt.min(self.fin).max(0) as u64
+        // Neither is negative: see `check`.
+        self.nxt.min(self.fin) as u64
     }
 
     /// Whether the peer has closed its direction and everything before its FIN has
@@ -217,6 +218,7 @@ impl ReceiveSide {
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self) -> Result<(), Violation> {
         require(self.nxt >= 0, "received before the SYN")?;
+        require(self.fin >= 0, "a FIN before the first byte")?;
         require(self.nxt <= self.adv, "received beyond the window")?;
         let end = self.fin.saturating_add(1);
         require(self.nxt <= end, "received beyond the peer's FIN")?;

@@ -40,6 +40,8 @@ fn edges_of_the_receive_side_are_in_order() {
     assert_eq!(what, "received beyond the window");
     let what = harmed(|t| t.acks.sent(1));
     assert_eq!(what, "acknowledged what has not come");
+    let what = harmed(|t| t.rcv.set_fin(-1));
+    assert_eq!(what, "a FIN before the first byte");
 }
 
 #[test]

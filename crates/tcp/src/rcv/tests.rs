@@ -25,6 +25,8 @@ fn each_invariant_is_able_to_fail() {
     let what = |harm| wrong(harm).expect("harm that shows");
     assert_eq!(what(|r| r.nxt = -1), "received before the SYN");
     assert_eq!(what(|r| r.nxt = 1_001), "received beyond the window");
+    let before = |r: &mut ReceiveSide| (r.nxt, r.consumed, r.fin) = (0, 0, -1);
+    assert_eq!(what(before), "a FIN before the first byte");
     assert_eq!(what(|r| r.fin = 298), "received beyond the peer's FIN");
     assert_eq!(what(|r| r.consumed = 301), "read beyond what has come");
     assert_eq!(what(|r| r.consumed = -1), "read beyond what has come");
