@@ -91,7 +91,7 @@ impl Attaching<'_> {
     fn take_file(&mut self, file: OfferedFile, ask: u64, connection: &Connection) {
         let now = self.maintenance.stack.now().0;
         let lent = match self.session_of(connection) {
-            Some((_, half)) => half.host.lend_file(file, now),
+            Some((_, half)) => half.host.send.lend_file(file, now),
             None => Err(file),
         };
         match lent {

@@ -266,7 +266,13 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "edges_put_off",
         "times",
         "edges of a socket that waited, since its process had not taken those before (sessions that there are)",
-        |e| e.stack.sessions.iter().map(|(_, s)| s.host.put_off()).sum(),
+        |e| {
+            e.stack
+                .sessions
+                .iter()
+                .map(|(_, s)| s.host.channels.put_off())
+                .sum()
+        },
     ),
     counter(
         "engine",

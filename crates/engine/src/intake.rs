@@ -130,7 +130,7 @@ impl Requests<'_> {
         let Some(host) = self.stack.sessions.host_unshown_mut(session) else {
             return false;
         };
-        if !host.has_requests() {
+        if !host.pending.has_any() {
             return false;
         }
         let soon = if self.intake.is_in_hurry {
@@ -150,7 +150,7 @@ impl Requests<'_> {
         }
         match which {
             Which::Due => due == Due::Now,
-            Which::BeforeFrames => due == Due::Now || host.has_requests_before_frames(),
+            Which::BeforeFrames => due == Due::Now || host.pending.has_any_before_frames(),
             Which::All => true,
         }
     }
@@ -196,7 +196,7 @@ impl Requests<'_> {
         let Some(s) = self.stack.sessions.get(session) else {
             return false;
         };
-        if !s.host.has_requests() {
+        if !s.host.pending.has_any() {
             return false;
         }
         let user_has = self.requests_left(session);
@@ -209,13 +209,13 @@ impl Requests<'_> {
         let first = s.map_or(0, |s| s.first_channel);
         let (first_word, first_bit) = (usize::from(first) / 64, first % 64);
         if let Some(host) = self.stack.sessions.host_unshown_mut(session) {
-            host.begin_requests();
+            host.pending.begin();
         }
         self.intake.share.left = BATCH_OF_A_SESSION.min(user_has);
         self.intake.share.until = None;
         let before = self.intake.share.left;
         let half = self.stack.sessions.get(session);
-        let mut flagged = half.map_or(0, |s| s.host.flagged_words());
+        let mut flagged = half.map_or(0, |s| s.host.pending.flagged_words());
         // Of the first word, what comes before the first channel, which is last of all.
         let mut last = 0;
         while flagged != 0 && !self.intake.share.is_spent() {
@@ -223,7 +223,7 @@ impl Requests<'_> {
             let i = if ahead != 0 { ahead } else { flagged }.trailing_zeros() as usize;
             flagged &= !(1 << i);
             let s = self.stack.sessions.get(session);
-            let Some(mut word) = s.map(|s| s.host.flagged(i)) else {
+            let Some(mut word) = s.map(|s| s.host.pending.take_flags(i)) else {
                 break;
             };
             if i == first_word {
@@ -267,7 +267,7 @@ impl Requests<'_> {
         } else if word != 0
             && let Some(half) = self.stack.sessions.get_mut(session)
         {
-            half.host.flag_again(i, word);
+            half.host.pending.flag_again(i, word);
         }
     }
 
@@ -280,7 +280,7 @@ impl Requests<'_> {
             return;
         }
         if let Some((s, half)) = self.programs.pair_mut(self.stack, served.session) {
-            half.host.flag_again(i, left);
+            half.host.pending.flag_again(i, left);
             s.first_channel = (served.channel + 1) % s.processes.channels() as u16;
         }
     }
@@ -338,7 +338,7 @@ impl Requests<'_> {
                 continue;
             };
             for channel in std::mem::take(&mut s.stalled) {
-                half.host.flag_channel(channel);
+                half.host.pending.flag_channel(channel);
             }
             self.stack.sessions.poll(session, turn);
         }
@@ -378,7 +378,7 @@ impl Requests<'_> {
 
     fn take_from(&mut self, from: From) -> bool {
         if let Some((s, half)) = self.programs.pair_mut(self.stack, from.session)
-            && !half.host.is_open(from.channel)
+            && !half.host.channels.is_open(from.channel)
         {
             let is_taken = s.take_claimed(half, from.channel);
             let has_reservation = s.processes.has_new_reservation();
@@ -417,7 +417,7 @@ impl Requests<'_> {
         let mut taken = 0;
         while let Some(s) = self.stack.sessions.get_mut(from.session) {
             if taken == most || self.intake.share.left == 0 {
-                s.host.flag_channel(from.channel);
+                s.host.pending.flag_channel(from.channel);
                 break;
             }
             let (message, immediate) = match s.host.next_request(from.channel, room) {
@@ -442,7 +442,7 @@ impl Requests<'_> {
         if taken != 0
             && let Some(s) = self.stack.sessions.get_mut(from.session)
         {
-            s.host.note_requests(from.channel);
+            s.host.channels.note_taken(from.channel);
             if let Some(s) = self.programs.sessions.get_mut(from.session) {
                 s.stalled_for = SHORTEST_STALL;
             }

@@ -146,7 +146,7 @@ impl Maintenance<'_> {
         ) else {
             return Instant::NEVER;
         };
-        for file in host.look_at_files(now.0) {
+        for file in host.send.look_at_files(now.0) {
             self.disposal.take(file);
         }
         let reclaims_at = s.reclaim.go_on(host, now).unwrap_or(Instant::NEVER);

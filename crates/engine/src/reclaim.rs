@@ -52,7 +52,7 @@ impl Reclaim {
         if now < self.at {
             return Some(self.at);
         }
-        let warm = host.warm_send_chunks(COUNTED);
+        let warm = host.send_slab().warm(COUNTED);
         if self.looks == 0 {
             self.fewest_warm = warm;
             host.receive.note_free();
@@ -76,7 +76,7 @@ impl Reclaim {
         let received = host.receive.cool(PART);
         let mut sent = 0;
         while sent < PART && self.surplus != 0 {
-            match host.cool_send_chunk() {
+            match host.send_slab().cool() {
                 Ok(true) => {
                     self.surplus -= 1;
                     sent += 1;

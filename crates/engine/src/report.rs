@@ -86,9 +86,9 @@ impl Report<'_> {
         }
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
         let halves = self.counted.stack.sessions.iter();
-        let requests: u64 = halves.map(|(_, s)| s.host.bad_descriptors).sum();
+        let requests: u64 = halves.map(|(_, s)| s.host.meter.bad_descriptors()).sum();
         let halves = self.counted.stack.sessions.iter();
-        let misrouted: u64 = halves.map(|(_, s)| s.host.misrouted()).sum();
+        let misrouted: u64 = halves.map(|(_, s)| s.host.meter.misrouted()).sum();
         let sessions = self.counted.programs.sessions.iter();
         let claims: u64 = sessions.map(|(_, s)| s.processes.bad_claims()).sum();
         // They count as bad, too, where they are decoded.
@@ -296,7 +296,7 @@ impl Session {
             processes: self.processes.living() as u32,
             sockets: half.sockets() as u32,
             sockets_max: geometry.sockets,
-            snd_chunks: geometry.snd_chunks - half.host.free_send_chunks(),
+            snd_chunks: geometry.snd_chunks - half.host.send_slab().free(),
             snd_chunks_max: geometry.snd_chunks,
             rcv_chunks: half.host.receive.in_use(),
             rcv_chunks_max: geometry.rcv_chunks,

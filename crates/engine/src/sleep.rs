@@ -194,7 +194,7 @@ impl Engine {
 
     fn sleep(&mut self) -> Result<(), EngineError> {
         for (_, session) in self.stack.sessions.iter_polled() {
-            session.host.declare_asleep();
+            session.host.pending.declare_asleep();
         }
         let is_pending = |s: &Session| s.host.still_has_requests() || s.host.owes_wakeups();
         let pending = self
@@ -213,7 +213,7 @@ impl Engine {
         self.sleeper.spin.slept(self.stack.now().since(began));
         self.sleeper.precedence.slept(self.stack.now());
         for (_, session) in self.stack.sessions.iter_polled() {
-            session.host.declare_awake();
+            session.host.pending.declare_awake();
         }
         self.sleeper.idle_since = None;
         result.map(drop)
@@ -265,7 +265,7 @@ impl Engine {
                 // its programs say of how often they rang it could be anything.
                 Source::Doorbell(session) => {
                     if let Some(s) = self.stack.sessions.get_mut(session) {
-                        s.host.note_doorbell();
+                        s.host.meter.note_doorbell();
                     }
                     let turn = self.stack.counters.event_loop.turns;
                     self.stack.sessions.poll(session, turn);

@@ -70,7 +70,7 @@ impl Teardown {
             && let Some((name, from)) = self.waiters
         {
             *budget -= 1;
-            let next = half.host.free_some_waiters_of(name, from, WAITERS);
+            let next = half.host.wakeups.free_some_waiters_of(name, from, WAITERS);
             self.waiters = next.map(|next| (name, next));
         }
     }

@@ -188,7 +188,7 @@ impl Engine {
     pub(crate) fn mark_all_closed(&mut self) {
         for key in self.stack.sessions.keys() {
             if let Some(s) = self.stack.sessions.get_mut(key) {
-                s.host.mark_closed();
+                s.host.header().mark_closed();
                 s.host.wake_everybody();
             }
         }

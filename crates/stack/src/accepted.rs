@@ -78,7 +78,7 @@ impl Socket {
             if let Some(channel) = by {
                 self.subscribers.add(channel);
                 self.tell_one(&mut s.host, channel, edges);
-                s.host.wake_for(self.id.index);
+                s.host.wakeups.note_socket(self.id.index);
                 self.note_reported(now);
             }
             // What could not be said in a block that was not begun.
@@ -86,7 +86,7 @@ impl Socket {
                 self.tell(&mut s.host, edges);
             }
             if self.errors.is_some() {
-                s.host.set_error(self.id, 0, self.kept_errors());
+                s.host.blocks().set_error(self.id, 0, self.kept_errors());
             }
         }
         self.apply_receive_buffer(sessions);
@@ -115,7 +115,11 @@ impl Status<'_> {
             return false;
         };
         // One that has ended may not have said that it has read it.
-        let noted = s.host.edges_noted(listener.id).map_or(0, |(_, read)| read);
+        let noted = s
+            .host
+            .blocks()
+            .edges_noted(listener.id)
+            .map_or(0, |(_, read)| read);
         let read = noted.saturating_sub(l.rcv_consumed) / ACCEPT_RECORD as u64;
         l.queue.is_unread(socket.id, read as usize)
     }

@@ -105,7 +105,7 @@ impl Admission<'_> {
             subscriber,
         };
         if is_pair {
-            session.host.begin_block(options.block_flags(), &record);
+            session.host.blocks().begin(options.block_flags(), &record);
         }
         let rule = match listener.messages.as_deref() {
             Some(messages) => Some(messages.timed()),
@@ -114,7 +114,7 @@ impl Admission<'_> {
         let messages = rule.filter(|_| !is_pair);
         let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
         let Some(number) = put_accept_record(listener, session, &record) else {
-            session.host.give_block_back(id);
+            session.host.blocks().give_back(id);
             self.sessions.arena_is_full(session_key, self.counters);
             return None;
         };

@@ -53,7 +53,10 @@ impl Socket {
             } else {
                 0
             };
-            session.host.set_unreported_limit(self.id, unreported_limit);
+            session
+                .host
+                .blocks()
+                .set_unreported_limit(self.id, unreported_limit);
         }
     }
 
@@ -74,7 +77,7 @@ impl Socket {
             return false;
         };
         self.options.send_buffer = wanted;
-        session.host.set_send_limit(self.id.index, wanted);
+        session.host.blocks().set_send_limit(self.id.index, wanted);
         grows
     }
 }

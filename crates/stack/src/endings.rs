@@ -296,8 +296,8 @@ impl Transfers<'_> {
             },
         );
         s.leave(id);
-        s.host.release_send_chunks(id);
-        s.host.give_block_back(id);
+        s.host.send_slab().release_chunks(id);
+        s.host.blocks().give_back(id);
     }
 
     /// What a socket has received is let go of, whether or not it was read, and what others send

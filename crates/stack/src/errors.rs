@@ -114,7 +114,7 @@ impl Socket {
         edges.flags |= EdgeFlags::SOFT_ERROR;
         self.note_reported(telling.now);
         if let Some(s) = telling.sessions.get_mut(self.session) {
-            s.host.set_error_reports(self.id, kept);
+            s.host.blocks().set_error_reports(self.id, kept);
             self.tell(&mut s.host, edges);
         }
     }
@@ -176,7 +176,7 @@ impl Socket {
         self.note_reported(now);
         let kept = self.kept_errors();
         if let Some(s) = sessions.get_mut(self.session) {
-            s.host.set_error(self.id, errno.into(), kept);
+            s.host.blocks().set_error(self.id, errno.into(), kept);
             self.tell(&mut s.host, edges);
         }
     }
@@ -207,8 +207,10 @@ impl Socket {
             let next = self.errors.as_ref().and_then(|q| q.reports.front());
             let (next, kept) = (next.filter(of_icmp), self.kept_errors());
             match next.map(|next| next.report.errno) {
-                None if report.offender.is_none() => host.set_error_reports(self.id, kept),
-                errno => host.set_error(self.id, errno.unwrap_or(0).into(), kept),
+                None if report.offender.is_none() => host.blocks().set_error_reports(self.id, kept),
+                errno => host
+                    .blocks()
+                    .set_error(self.id, errno.unwrap_or(0).into(), kept),
             }
         }
         let bytes = part(&bytes, 0..ERROR_HEADER + usize::from(len));
@@ -221,7 +223,7 @@ impl Socket {
             && self.has_block()
             && let Some(s) = sessions.get(self.session)
         {
-            s.host.forget_error_reports(self.id.index);
+            s.host.blocks().forget_error_reports(self.id.index);
         }
     }
 

@@ -136,7 +136,7 @@ impl Transfers<'_> {
         let (consumed, edge) = socket.received().ok_or(RequestError::Invalid)?;
         let len = range.end.saturating_sub(range.start);
         let is_possible = len >= LEAST_FORWARD && range.end <= edge && !socket.orphan;
-        if !is_possible || !s.host.begin_forwards() {
+        if !is_possible || !s.host.send.begin_forwards() {
             return Err(RequestError::Invalid);
         }
         let forwarding = socket.forwarding.get_or_insert_default();

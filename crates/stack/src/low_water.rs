@@ -55,7 +55,7 @@ impl Marks {
     /// Notes for the program that its stream, written up to `written`, was sent up to `sent`;
     /// whether it waits for that.
     pub(crate) fn has_sent(&self, s: &Session, id: SocketId, written: u64, sent: u64) -> bool {
-        self.not_sent != 0 && s.host.note_sent(id, written, sent, self.not_sent)
+        self.not_sent != 0 && s.host.blocks().note_sent(id, written, sent, self.not_sent)
     }
 
     /// Whether `edges` are less than the program waits for, to which `told` was told before,
@@ -72,7 +72,7 @@ impl Marks {
         if self.receive == 0 && messages.is_none() {
             return false;
         }
-        let read = s.host.edges_noted(id).map_or(0, |(_, read)| read);
+        let read = s.host.blocks().edges_noted(id).map_or(0, |(_, read)| read);
         let unread = edges.rcv_edge.saturating_sub(read);
         // Each byte is looked at when it comes, though nobody may wait for it.
         let is_piece = messages.is_some_and(|(messages, stream)| {

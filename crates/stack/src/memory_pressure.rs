@@ -81,7 +81,7 @@ impl Sockets {
                     self.touch(key);
                 } else {
                     // What was read may have been said for later: now it gives room.
-                    session.host.hurry_requests();
+                    session.host.pending.hurry();
                     self.denied_memory.push_back(key);
                 }
             }

@@ -33,7 +33,7 @@ impl Socket {
     /// What closing it does by what its program has noted; nobody waits for it.
     pub(crate) fn linger_noted(&self, sessions: &Sessions) -> Linger {
         let session = sessions.get(self.session).filter(|_| self.has_block());
-        Options::linger(session.and_then(|s| s.host.linger_noted(self.id)))
+        Options::linger(session.and_then(|s| s.host.blocks().linger_noted(self.id)))
     }
 
     /// The process of `channel` has it no longer. Whether it is a listener, whose connections may

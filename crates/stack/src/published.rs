@@ -22,13 +22,15 @@ impl Session {
     /// unless their launcher has chosen one.
     pub(super) fn publish_congestion(&self, usual: Congestion) {
         let congestion = self.congestion.unwrap_or(usual);
-        self.host.set_congestion(place_of(congestion));
+        self.host.header().set_congestion(place_of(congestion));
     }
 
     /// Its programs are told where their connections go.
     pub(super) fn publish_routes(&self, link: &Link, settings: &Settings) {
         let routes = routes_for_programs(link, settings.scope);
-        self.host.publish_routes(&routes, settings.loopback);
+        self.host
+            .header()
+            .publish_routes(&routes, settings.loopback);
         self.publish_mtu(link);
     }
 
@@ -36,6 +38,7 @@ impl Session {
         let any = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let narrow = !link.pmtu.is_empty();
         self.host
+            .header()
             .publish_mtu(any.map(|to| link.link_mtu(to)), narrow);
     }
 }

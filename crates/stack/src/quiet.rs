@@ -33,7 +33,11 @@ impl Socket {
         let piece_due = self.messages.as_deref().map(Messages::piece_due);
         self.look_again(piece_due.unwrap_or(Instant::NEVER));
         if is_late && let Some(s) = sessions.get_mut(self.session) {
-            let read = s.host.edges_noted(self.id).map_or(0, |(_, read)| read);
+            let read = s
+                .host
+                .blocks()
+                .edges_noted(self.id)
+                .map_or(0, |(_, read)| read);
             if read < edges.rcv_edge {
                 s.host.wake_after_all(self.id);
             }
@@ -98,7 +102,7 @@ impl Sockets {
         }
         if session.returns.may_go_on(turn) {
             told.returned = edge;
-            session.returns.chunks += session.host.take_send_chunks(index, edge);
+            session.returns.chunks += session.host.send_slab().take_chunks(index, edge);
         } else {
             socket.look_again(now.after_us(LATER_US));
             self.arm(key);

@@ -224,7 +224,7 @@ impl Requests<'_> {
         if !socket.has_block() {
             return;
         }
-        if let Some((snd, rcv)) = s.host.edges_noted(socket.id) {
+        if let Some((snd, rcv)) = s.host.blocks().edges_noted(socket.id) {
             // Nobody keeps the bytes of others that it was about to send.
             let told = socket.snd_edge().min(snd);
             let snd = s.host.send.first_forwarded(socket.id.index, told..snd);

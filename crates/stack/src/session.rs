@@ -71,10 +71,10 @@ impl Session {
     /// Its programs find their engine gone: it says so, and wakes those that sleep in the turns
     /// that come. It can be done again, should a panic have left it half done.
     pub fn end(&mut self) {
-        self.host.mark_closed();
+        self.host.header().mark_closed();
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::session_ends();
-        self.host.wake_everybody_later();
+        self.host.wakeups.note_everybody();
     }
 
     /// Sockets that it has here, with a block.
@@ -95,7 +95,7 @@ impl Session {
             Some(place) if *place == 0 && !self.is_condemned => {
                 *place = key + 1;
                 self.sockets += 1;
-                self.host.begin_meter(id);
+                self.host.meter.begin(id);
                 true
             }
             _ => false,
@@ -109,8 +109,8 @@ impl Session {
         {
             *place = 0;
             self.sockets -= 1;
-            self.host.forget_owner(id.index);
-            self.host.end_meter(id.index);
+            self.host.owners().forget(id.index);
+            self.host.meter.end(id.index);
         }
     }
 
@@ -156,7 +156,7 @@ impl Session {
     pub(super) fn take_block(&mut self) -> Option<SocketId> {
         let used = &self.by_index;
         let is_used = |index: u32| used.get(index as usize).is_some_and(|place| *place != 0);
-        self.host.take_block(is_used)
+        self.host.blocks().take(is_used)
     }
 
     /// Shows its programs what was put, and wakes those that sleep, as many as a turn may.

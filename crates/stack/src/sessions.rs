@@ -4,7 +4,7 @@
 //! Owns [`Sessions`]. However many there are, a turn looks at those alone for which something
 //! was done in it, and at those whose programs have asked for something of late. The others
 //! are *parked*: their programs ring for the engine when they publish requests
-//! ([`AdapterSession::park`](longshore_hostif::adapter::AdapterSession::park)). The loop polls
+//! ([`PendingRequests::park`](longshore_hostif::adapter::PendingRequests::park)). The loop polls
 //! those that are not, and `publish` is what a turn ends with.
 
 use super::account::Account;
@@ -92,7 +92,7 @@ impl Sessions {
     /// Whether the programs of any session that is polled may have asked for something.
     #[inline]
     pub fn have_requests(&self) -> bool {
-        self.iter_polled().any(|(_, s)| s.host.has_requests())
+        self.iter_polled().any(|(_, s)| s.host.pending.has_any())
     }
 
     /// The key of the socket in a block of a session, if there is one.
@@ -175,7 +175,7 @@ impl Sessions {
         if let Some(session) = self.slab.get_mut(key) {
             session.active_in = turn;
             if std::mem::take(&mut session.is_parked) {
-                session.host.declare_awake();
+                session.host.pending.declare_awake();
                 self.polled.push(key);
             }
         }
@@ -204,7 +204,7 @@ impl Sessions {
         let Some(session) = self.slab.get_mut(key) else {
             return false;
         };
-        if !session.is_parked && session.host.park() {
+        if !session.is_parked && session.host.pending.park() {
             session.is_parked = true;
             self.polled.retain(|polled| *polled != key);
         }

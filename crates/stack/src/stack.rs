@@ -373,7 +373,7 @@ impl Stack {
         session.publish_routes(&self.link, &self.settings);
         session.publish_congestion(self.settings.default_congestion(self.now));
         let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
-        session.host.set_engine_alone(!kernel_too);
+        session.host.header().set_engine_alone(!kernel_too);
         self.bulk_run.note_session(self.settings.has_one_session);
         self.sessions.insert(session)
     }
@@ -381,7 +381,7 @@ impl Stack {
     /// A session is over. Sockets of it that are left have nobody any more.
     pub fn close_session(&mut self, key: u32) -> Option<Session> {
         let mut session = self.sessions.remove(key)?;
-        session.host.mark_closed();
+        session.host.header().mark_closed();
         self.sockets.given_up.forget_session(key);
         let postponed = std::mem::take(&mut session.postponed);
         self.sockets.release_postponed(postponed);

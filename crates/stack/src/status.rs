@@ -181,7 +181,7 @@ impl<'a> Status<'a> {
     /// entries of its directory.
     fn meter(&self, socket: &Socket) -> Meter {
         let session = self.sessions.get(socket.session);
-        let mut meter = session.map_or(Meter::default(), |s| s.host.crossings_of(socket.id));
+        let mut meter = session.map_or(Meter::default(), |s| s.host.meter.of(socket.id));
         meter.to_adapter.payload = socket.payload.to_adapter;
         if let Kind::Stream(c) = &socket.kind {
             meter.to_adapter.control = c.fetched.records();

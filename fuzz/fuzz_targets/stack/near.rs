@@ -188,7 +188,7 @@ impl Near {
         if requests != 0
             && let Some(session) = stack.sessions.get_mut(self.session)
         {
-            session.host.note_requests(self.channel);
+            session.host.channels.note_taken(self.channel);
         }
         while let Some(meta) = stack
             .port_mut()
@@ -272,7 +272,7 @@ impl Near {
             self.wait_for_next(until);
         }
         let session = self.stack.sessions.get(self.session).expect("it goes on");
-        assert_eq!(session.host.bad_descriptors, 0);
+        assert_eq!(session.host.meter.bad_descriptors(), 0);
         // Of the listener's records, and of the datagrams', the last chunk may be there.
         assert!(session.host.receive.in_use() <= 2, "chunks are lost");
         self.program.take_back(self.datagrams);

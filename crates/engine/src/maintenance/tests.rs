@@ -321,7 +321,7 @@ fn an_engine_wakes_for_what_is_to_be_looked_after_in_a_session() {
         let file = longshore_hostif::adapter::OfferedFile::check(file.into()).unwrap();
         let now = world.engine.stack.now().0;
         let half = world.engine.stack.sessions.get_mut(0).unwrap();
-        assert!(half.host.lend_file(file, now).is_ok());
+        assert!(half.host.send.lend_file(file, now).is_ok());
     };
     for cause in 0..3 {
         let mut world = Turned::new();

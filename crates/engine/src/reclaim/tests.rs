@@ -37,7 +37,7 @@ fn use_of_each((session, arena): &mut (AdapterSession, Arena), received: usize, 
 
 /// Free chunks that take memory: received ones, and those that were sent.
 fn warm(session: &AdapterSession) -> (usize, u32) {
-    (session.receive.warm(), session.warm_send_chunks(1_000))
+    (session.receive.warm(), session.send_slab().warm(1_000))
 }
 
 #[test]

@@ -133,14 +133,16 @@ impl Session {
         signals: u32,
     ) -> Vec<BorrowedFd<'h>> {
         let user = self.user.as_ref();
-        half.host.make_owner(socket, signals, |n| charge(user, n))
+        half.host
+            .owners()
+            .make(socket, signals, |n| charge(user, n))
     }
 
     /// Gives a process that joins a channel with empty rings.
     pub(crate) fn attach(&mut self, half: &mut Half, peer: Peer) -> Option<u16> {
         let Attached { channel, replaces } = self.processes.attach(peer)?;
         if let Some(name) = replaces {
-            half.host.free_waiters_of(name);
+            half.host.wakeups.free_waiters_of(name);
         }
         half.host.open_channel(channel);
         Some(channel)

@@ -131,12 +131,18 @@ fn channels_of_processes_that_are_gone_are_closed() {
         session.attach(half, Peer { pid, pidfd }).unwrap()
     };
     let all = [1, 2, 3].map(|pid| join(&mut session, &mut half, pid));
-    assert!(all.iter().all(|channel| half.host.is_open(*channel)));
+    assert!(
+        all.iter()
+            .all(|channel| half.host.channels.is_open(*channel))
+    );
     assert!(session.take_dead(&mut half, all[0]).is_some());
-    let is_open = all.map(|channel| half.host.is_open(channel));
+    let is_open = all.map(|channel| half.host.channels.is_open(channel));
     assert_eq!(is_open, [false, true, true]);
     assert_eq!(session.take_all(&mut half).len(), 2);
-    assert!(!all.iter().any(|channel| half.host.is_open(*channel)));
+    assert!(
+        !all.iter()
+            .any(|channel| half.host.channels.is_open(*channel))
+    );
 }
 
 /// It is said once that a session is to be looked after, of what stays until it is seen to.
@@ -174,7 +180,7 @@ fn a_claimed_channel_is_opened_unless_the_session_is_over() {
         assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
         session.is_over = is_over;
         assert_eq!(session.take_claimed(&mut half, 3), !is_over);
-        assert_eq!(half.host.is_open(3), !is_over);
+        assert_eq!(half.host.channels.is_open(3), !is_over);
     }
 }
 

@@ -239,6 +239,7 @@ fn programs_ring_for_an_engine_that_sleeps_alone() {
         .get_mut(0)
         .unwrap()
         .host
+        .pending
         .declare_asleep();
     ask();
     assert!(world.engine.look(Some(Duration::ZERO)).unwrap());

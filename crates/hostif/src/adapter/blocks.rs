@@ -1,31 +1,36 @@
 //! What the adapter writes to the blocks of sockets and reads of them, beside descriptors.
 //!
+//! [`Blocks`] is borrowed of an [`AdapterSession`](super::AdapterSession); the stack calls it.
+//!
 //! A block that is asked for exists: its index was checked when the socket was opened. That of
 //! a connection that waits to be accepted is not begun: what is written to it is left out, and
 //! said once it is accepted.
 
-use super::AdapterSession;
-use crate::abi::{AcceptRecord, BlockFlags, CHUNK, DIRECTORY, SocketBlock, SocketId, SocketState};
-use std::ops::{Range, RangeInclusive};
+use super::session_meter::SessionMeter;
+use crate::abi::{AcceptRecord, BlockFlags, SocketBlock, SocketId, SocketState};
+use crate::transport::Arena;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of most words of a block.
 const WORD: usize = size_of::<u32>();
 
-/// The numbers of the chunks in which a part of a stream lies that is not empty.
-fn chunks_of(part: &Range<u64>) -> RangeInclusive<u64> {
-    part.start / CHUNK as u64..=(part.end - 1) / CHUNK as u64
+/// The blocks of a session's sockets, at one worker.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks<'a> {
+    pub(super) arena: &'a Arena,
+    pub(super) worker: u32,
+    pub(super) meter: &'a SessionMeter,
 }
 
-impl AdapterSession {
+impl<'a> Blocks<'a> {
     /// Takes a block for a connection that is handed over to its host, if one is free: it is
     /// the host that begins it. `is_used` says of an index whether a socket of the engine has
     /// it: a program that gave back what is in use harms itself.
-    pub fn take_block(&mut self, is_used: impl FnOnce(u32) -> bool) -> Option<SocketId> {
+    pub fn take(&self, is_used: impl FnOnce(u32) -> bool) -> Option<SocketId> {
         let free = &self.arena.header().free_sockets;
         let index = free.pop(self.arena.socket_links()).ok().flatten()?;
         if is_used(index) {
-            self.bad_descriptors += 1;
+            self.meter.note_bad_descriptor();
             return None;
         }
         let block = self.arena.get_block(index)?;
@@ -35,92 +40,44 @@ impl AdapterSession {
 
     /// Begins the block of a connection within the engine, which its other end's host looks at
     /// before it is accepted.
-    pub fn begin_block(&self, flags: BlockFlags, accepted: &AcceptRecord) {
+    pub fn begin(&self, flags: BlockFlags, accepted: &AcceptRecord) {
         let block = self.arena.block(accepted.socket.index);
         block.begin_connected(flags, accepted);
-        self.note_word(accepted.socket.index, size_of::<SocketBlock>());
+        self.meter
+            .note_word(accepted.socket.index, size_of::<SocketBlock>());
     }
 
     /// The block of a socket, if its host has begun it: that of a connection which was not
     /// accepted yet means nothing.
-    pub(super) fn begun(&self, id: SocketId) -> Option<&SocketBlock> {
+    pub(super) fn begun(&self, id: SocketId) -> Option<&'a SocketBlock> {
         let block = self.arena.get_block(id.index)?;
         (!block.is_before(id)).then_some(block)
     }
 
     /// Gives the block of a socket back, of which the adapter has no more to say. One that its
     /// host has closed says so itself.
-    pub fn give_block_back(&mut self, id: SocketId) {
+    pub fn give_back(&self, id: SocketId) {
         match self.begun(id) {
             Some(block) if block.is_in_use() => {
                 block.set_state(SocketState::Free);
-                self.note_word(id.index, WORD);
+                self.meter.note_word(id.index, WORD);
             }
             Some(_) => {}
             None => {
                 self.arena.block(id.index).skip(id.generation);
                 // State and generation are side by side.
-                self.note_word(id.index, 2 * WORD);
+                self.meter.note_word(id.index, 2 * WORD);
             }
         }
         let free = &self.arena.header().free_sockets;
-        let pushed = free.push(self.arena.socket_links(), id.index);
-        self.bad_descriptors += u64::from(pushed.is_err());
-    }
-
-    /// Gives back the chunks that a closed socket's send stream still has, as its host says.
-    pub fn release_send_chunks(&mut self, id: SocketId) {
-        let held = self.begun(id).map(|block| block.snd.unreturned());
-        let Some(held) = held.filter(|held| !held.is_empty()) else {
-            return;
-        };
-        let directory = self.arena.snd_directory(id.index);
-        // A directory has no more entries than this, whatever the host says. The last goes
-        // first, so that those that follow each other are taken so again.
-        let numbers = chunks_of(&held);
-        let most = numbers.start().saturating_add(DIRECTORY as u64 - 1);
-        for number in (*numbers.start()..=most.min(*numbers.end())).rev() {
-            let chunk = directory.entry(number).load(Ordering::Acquire);
-            let given = self.arena.give_snd_chunk(chunk);
-            self.bad_descriptors += u64::from(given.is_err());
+        if free.push(self.arena.socket_links(), id.index).is_err() {
+            self.meter.note_bad_descriptor();
         }
-    }
-
-    /// Takes back the chunks of a send stream whose host has written up to `edge` and to whom
-    /// nobody owes anything; says how many were looked at. If a call is at work there, it has
-    /// more to write, and none are taken.
-    pub fn take_send_chunks(&mut self, index: u32, edge: u64) -> u32 {
-        let Some((offer, held)) = self.arena.block(index).snd.offer_chunks(edge) else {
-            return 0;
-        };
-        if held.is_empty() {
-            return 0;
-        }
-        let numbers = chunks_of(&held);
-        if numbers.end() - numbers.start() >= DIRECTORY as u64 {
-            self.bad_descriptors += 1;
-            return 0;
-        }
-        // Read before they are ours: from then on the host may write to its directory.
-        let directory = self.arena.snd_directory(index);
-        let mut chunks = [0; DIRECTORY];
-        let count = (numbers.end() - numbers.start() + 1) as usize;
-        let chunks = chunks.get_mut(..count).unwrap_or_default();
-        for (chunk, number) in chunks.iter_mut().zip(numbers) {
-            *chunk = directory.entry(number).load(Ordering::Acquire);
-        }
-        if offer.take() {
-            for chunk in chunks.iter().rev() {
-                let given = self.arena.give_snd_chunk(*chunk);
-                self.bad_descriptors += u64::from(given.is_err());
-            }
-        }
-        count as u32
     }
 
     /// Whether there is a block of this index.
     #[must_use]
-    pub fn has_block(&self, index: u32) -> bool {
+    pub fn has(&self, index: u32) -> bool {
         index < self.arena.geometry().sockets
     }
 
@@ -133,7 +90,7 @@ impl AdapterSession {
     fn write(&self, index: u32, word: &AtomicU32, value: u32) {
         if word.load(Ordering::Relaxed) != value {
             word.store(value, Ordering::Release);
-            self.note_word(index, WORD);
+            self.meter.note_word(index, WORD);
         }
     }
 
@@ -142,7 +99,7 @@ impl AdapterSession {
         let limit = &self.arena.block(index).snd.limit;
         let was = limit.compare_exchange(0, bytes, Ordering::AcqRel, Ordering::Relaxed);
         if was.is_ok() {
-            self.note_word(index, WORD);
+            self.meter.note_word(index, WORD);
         }
     }
 
@@ -166,14 +123,14 @@ impl AdapterSession {
         } else {
             block.clear_flags(BlockFlags::HAS_ENTERING);
         }
-        self.note_word(index, WORD);
+        self.meter.note_word(index, WORD);
     }
 
     /// Says which socket of this session is at the other end of a connection within the
     /// engine.
     pub fn set_other_end(&self, index: u32, other: u32) {
         self.arena.block(index).set_other_end(other);
-        self.note_word(index, WORD);
+        self.meter.note_word(index, WORD);
     }
 
     /// The pending error of a socket, an errno (0 for none), and how many error reports are
@@ -211,7 +168,7 @@ impl AdapterSession {
             return false;
         };
         if block.sent_noted() != sent {
-            self.note_word(id.index, size_of::<u64>());
+            self.meter.note_word(id.index, size_of::<u64>());
         }
         block.note_sent(edge, sent, low_water)
     }
@@ -231,16 +188,6 @@ impl AdapterSession {
     pub fn linger_noted(&self, id: SocketId) -> Option<u32> {
         let word = self.begun(id)?.linger.load(Ordering::Relaxed);
         word.checked_sub(1)
-    }
-
-    /// Writes an answer to the mailbox of a channel; what does not fit is cut off. Returns
-    /// how many bytes were written.
-    #[must_use]
-    pub fn write_mailbox(&self, channel: u16, bytes: &[u8]) -> usize {
-        let ring = self.ring(channel);
-        let written = self.arena.control(ring).write_mailbox(bytes);
-        self.words.note(written);
-        written
     }
 }
 

@@ -1,39 +1,27 @@
 //! Putting completions into channels, and publishing them in batches.
 //!
-//! Methods of [`AdapterSession`] that the stack calls as it settles its sockets; the loop publishes
-//! at the end of a turn.
+//! Methods of [`AdapterSession`] that the stack calls as it settles its sockets, and that more
+//! than one of its parts takes part in; the loop publishes at the end of a turn.
 
 use super::{AdapterSession, Placed, ReceiveStream, Subscribers};
 use crate::abi::{BlockFlags, Completion, DATA_SINCE, EdgeFlags, Edges, SocketId};
-use crate::meter::Descriptors;
-use crate::transport::PutError;
 use longshore_ring::Waiter;
 
 impl AdapterSession {
     /// Stages an answer for one channel. There is room for it, unless the process does
     /// what none of ours does, and has itself to blame.
     pub fn put_answer(&mut self, channel: u16, answer: &Completion) {
-        let Some(end) = self.channels.end(channel) else {
-            return;
-        };
-        match end.channel.put(&self.arena, answer) {
-            Ok(crossed) => {
-                if let Completion::Done { socket, .. } = answer {
-                    self.count_completion(*socket, &crossed);
-                }
-                self.channels.stage(channel);
-            }
-            Err(_) => self.bad_descriptors += 1,
-        }
+        self.channels.put_answer(channel, answer, &mut self.meter);
     }
 
-    /// Counts what was staged about a socket.
-    #[inline]
-    fn count_completion(&mut self, socket: SocketId, crossed: &Descriptors) {
-        self.meter.to_host.descriptors.add(crossed);
-        if let Some(row) = self.by_socket.of(socket) {
-            row.to_host.add(crossed);
-        }
+    /// Writes an answer to the mailbox of a channel; what does not fit is cut off. Returns
+    /// how many bytes were written.
+    #[must_use]
+    pub fn write_mailbox(&self, channel: u16, bytes: &[u8]) -> usize {
+        let ring = self.channels.ring(channel);
+        let written = self.arena.control(ring).write_mailbox(bytes);
+        self.meter.note_words(written);
+        written
     }
 
     /// Stages where a socket's edges are for one channel; whether there was room. If there
@@ -41,52 +29,8 @@ impl AdapterSession {
     /// know when it has made room, and is told then where they are by that time.
     #[inline(never)]
     pub fn put_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
-        self.stage_edges(channel, socket, edges)
-    }
-
-    /// As `put_edges`, in place, for the one process that has most sockets: the call and its
-    /// registers are 20 of the 140 instructions of telling it.
-    #[inline(always)]
-    fn stage_edges(&mut self, channel: u16, socket: SocketId, edges: &Edges) -> bool {
-        let Some(end) = self.channels.end(channel) else {
-            return true;
-        };
-        match end.channel.put_edges(&self.arena, socket, edges) {
-            Ok(crossed) => {
-                self.channels.stage(channel);
-                self.count_completion(socket, &crossed);
-                true
-            }
-            Err(PutError::Full) => {
-                self.tell_later(channel, socket);
-                false
-            }
-            // The process broke its own ring; it is told nothing more.
-            Err(PutError::Corrupt(_) | PutError::NoWorker(_)) => {
-                self.bad_descriptors += 1;
-                true
-            }
-        }
-    }
-
-    /// There was no room to tell a channel of a socket: it is told that there is more.
-    #[cold]
-    fn tell_later(&mut self, channel: u16, socket: SocketId) {
-        let sockets = self.arena.geometry().sockets;
-        let Some(end) = self.channels.end(channel) else {
-            return;
-        };
-        end.pending.insert(socket.index, sockets as usize);
-        let more = end.channel.say_more(&self.arena);
-        self.channels.put_off += 1;
-        match more {
-            Ok(Some(crossed)) => {
-                self.channels.stage(channel);
-                self.count_completion(socket, &crossed);
-            }
-            Ok(None) => {}
-            Err(_) => self.bad_descriptors += 1,
-        }
+        let meter = &mut self.meter;
+        self.channels.put_edges(channel, socket, edges, meter)
     }
 
     /// Stages where `socket`'s edges are for all who subscribed to it, and notes that those
@@ -95,7 +39,8 @@ impl AdapterSession {
     pub fn put_edges_to(&mut self, to: &Subscribers, socket: SocketId, edges: Edges) {
         match to.single() {
             Some(channel) => {
-                self.stage_edges(channel, socket, &edges);
+                let meter = &mut self.meter;
+                self.channels.put_edges(channel, socket, &edges, meter);
             }
             None => self.put_edges_to_several(to, socket, &edges),
         }
@@ -107,10 +52,10 @@ impl AdapterSession {
 
     #[cold]
     fn note_dead(&mut self, socket: SocketId) {
-        let block = self.begun(socket);
+        let block = self.blocks().begun(socket);
         let before = block.map(|block| block.set_flags(BlockFlags::FAILED));
         if before.is_some_and(|before| !before.contains(BlockFlags::FAILED)) {
-            self.note_word(socket.index, size_of::<u32>());
+            self.meter.note_word(socket.index, size_of::<u32>());
         }
     }
 
@@ -127,7 +72,7 @@ impl AdapterSession {
     pub fn note_edges(&mut self, socket: SocketId, edges: &Edges) {
         self.wakeups.note_socket(socket.index);
         if !self.owners.is_empty() {
-            self.note_ready(socket, edges);
+            self.owners().note_ready(socket, edges);
         }
     }
 
@@ -194,35 +139,31 @@ impl AdapterSession {
         if self.arena.agreed().version < DATA_SINCE || slab.epochs.withholds(channel) {
             return false;
         }
-        let (Some(end), Some((data, payload))) =
-            (self.channels.end(channel), stream.data(socket, edges, slab))
-        else {
+        let Some((data, payload)) = stream.data(socket, edges, slab) else {
             return false;
         };
-        let Ok((number, crossed)) = end.channel.put_data(&self.arena, &data, payload) else {
+        let meter = &mut self.meter;
+        let Some(number) = self.channels.put_data(channel, &data, payload, meter) else {
             return false;
         };
-        self.count_completion(socket, &crossed);
         let told = self.receive.epochs.told(channel, number);
         stream.note_told(told, &mut self.receive);
-        self.channels.stage(channel);
         true
     }
 
-    /// The next socket of which the process of `channel` is to be told, as there was no room
-    /// before.
-    pub fn next_pending(&mut self, channel: u16) -> Option<u32> {
-        self.channels.end(channel)?.pending.take()
+    /// Until when completions that are staged wait for others, in the engine's microseconds, at
+    /// `now`; `None` if they are to be [published](Self::publish).
+    #[inline]
+    pub fn completions_held_until(&mut self, now: u64) -> Option<u64> {
+        let batched = self.batched.as_mut()?;
+        batched.held_until(now, self.meter.to_host.descriptors.count)
     }
 
-    /// Requests of the process of `channel` are being taken: whether it is to be told of sockets for
-    /// which there was no room.
-    pub fn has_pending(&mut self, channel: u16) -> bool {
-        let Some(end) = self.channels.end(channel) else {
-            return false;
-        };
-        end.channel.look_for_room(&self.arena);
-        !end.pending.is_empty()
+    /// Whether completions are held, and whoever is to be woken for them sleeps on.
+    #[inline]
+    pub(super) fn holds_completions(&self) -> bool {
+        let batched = self.batched.as_ref();
+        batched.is_some_and(|batched| batched.holds_any())
     }
 
     /// Shows the processes what is staged, and notes who is to be woken for it: whether
@@ -231,7 +172,7 @@ impl AdapterSession {
     /// more.
     #[inline]
     pub fn publish(&mut self) -> bool {
-        if self.channels.staged.is_empty() && !self.wakeups.has_any() {
+        if !self.channels.has_staged() && !self.wakeups.has_any() {
             return false;
         }
         self.publish_staged()
@@ -239,20 +180,13 @@ impl AdapterSession {
 
     #[inline]
     fn publish_staged(&mut self) -> bool {
-        let channels = &mut self.channels;
-        for channel in &channels.staged {
-            if let Some(Some(end)) = channels.ends.get_mut(usize::from(*channel)) {
-                end.is_staged = false;
-                end.channel.publish(&self.arena);
-            }
-        }
-        channels.staged.clear();
+        self.channels.publish();
         if self.owners.has_due() {
             // Before the wake-ups: a call that a signal is to interrupt still sleeps.
-            self.signal_owners();
+            self.owners().signal();
         }
         Waiter::fence();
-        self.wakeups.find_waiters(&self.arena);
+        self.wakeups.find_waiters();
         self.wakeups.owes_any()
     }
 }

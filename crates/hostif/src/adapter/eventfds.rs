@@ -1,7 +1,7 @@
 //! The eventfds by which poll sets and threads in poll are woken: made when a program asks
 //! for one, rung by `wakeups`.
 
-use super::AdapterSession;
+use super::session_meter::SessionMeter;
 use longshore_ring::{EventfdSignaler, UntrustedEventfd};
 use std::any::Any;
 use std::collections::HashMap;
@@ -46,31 +46,29 @@ impl Eventfds {
     pub(super) fn forget(&mut self, waiter: u32) {
         self.of_waiters.remove(&waiter);
     }
-}
 
-impl AdapterSession {
     /// Has another worker wake those that sleep on the eventfd of a waiter, too, if that was
     /// made: they sleep there for what happens at any worker.
-    pub fn share_eventfd(&self, waiter: u32, with: &mut Self) {
-        if let Some(made) = self.wakeups.eventfds.of_waiters.get(&waiter) {
+    pub(super) fn share(&self, waiter: u32, with: &mut Self) {
+        if let Some(made) = self.of_waiters.get(&waiter) {
             let made = Made {
                 fd: Arc::clone(&made.fd),
                 _charge: None,
             };
-            with.wakeups.eventfds.of_waiters.insert(waiter, made);
+            with.of_waiters.insert(waiter, made);
         }
     }
 
     /// Makes the eventfd of a waiter, for the program; one that it had is closed.
     /// `charge` is asked for what one descriptor is charged to, and refuses by `None`.
-    pub fn make_eventfd(
+    pub(super) fn make(
         &mut self,
         waiter: u32,
         charge: impl FnOnce() -> Option<Charge>,
+        meter: &SessionMeter,
     ) -> Option<BorrowedFd<'_>> {
-        let eventfds = &mut self.wakeups.eventfds;
-        if waiter >= eventfds.waiters {
-            self.bad_descriptors += 1;
+        if waiter >= self.waiters {
+            meter.note_bad_descriptor();
             return None;
         }
         let made = Made {
@@ -78,7 +76,7 @@ impl AdapterSession {
             fd: Arc::new(UntrustedEventfd::make().ok()?),
         };
         // Nobody sleeps on it before the program has it: it is not rung for what is overdue.
-        let made = eventfds.of_waiters.entry(waiter).insert_entry(made);
+        let made = self.of_waiters.entry(waiter).insert_entry(made);
         Some(made.into_mut().fd.fd())
     }
 }
@@ -102,7 +100,7 @@ mod tests {
         }
         let made = session.make_eventfd(8, free);
         assert!(made.is_none(), "there is no such waiter");
-        assert_eq!(session.bad_descriptors, 1);
+        assert_eq!(session.meter.bad_descriptors(), 1);
         assert!(session.make_eventfd(1, || None).is_none(), "it may not");
     }
 

@@ -4,9 +4,9 @@
 //! Owns [`OfferedFile`], which the engine makes in a thread that may be held up by a strange
 //! file system, and the session's [`Files`], of which `send_streams` takes what is sent.
 
-use super::AdapterSession;
 use super::spans::MAX_GATHERED;
-use crate::abi::{CHUNK, DIRECTORY, FILES, FileId};
+use crate::abi::{CHUNK, DIRECTORY, FILES, FileId, SharedFile};
+use crate::transport::Arena;
 use longshore_ring::{MappedFile, SharedMemory};
 use rustix::fs::{FileType, fstat, fstatfs};
 use rustix::io::Errno;
@@ -81,7 +81,7 @@ impl OfferedFile {
 
 /// A file that a session has.
 #[derive(Debug, Clone)]
-struct Lent {
+pub(super) struct Lent {
     mapped: Arc<MappedFile>,
     /// How often it was used when it was looked at last, and since when it is so.
     uses: u32,
@@ -97,7 +97,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         let scratch = SharedMemory::create("longshore-file", SCRATCH).ok()?;
         Some(Self {
             lent: std::array::from_fn(|_| None),
@@ -105,31 +105,15 @@ impl Files {
         })
     }
 
-    /// The file in this place.
-    pub(super) fn get(&self, place: u32) -> Option<&MappedFile> {
-        let lent = self.lent.get(place as usize)?.as_ref()?;
-        Some(&lent.mapped)
-    }
-}
-
-impl AdapterSession {
-    /// Takes a file among those of the session, whose programs find it there; whether there is
-    /// room. What is not taken is given back, as to close it may last. `now` is in microseconds.
-    ///
-    /// # Errors
-    /// The file.
-    pub fn lend_file(&mut self, file: OfferedFile, now: u64) -> Result<(), OfferedFile> {
-        if !self.arena.takes_files() {
-            return Err(file);
-        }
-        let shared = &self.arena.header().files;
-        if self.send.files.is_none() {
-            self.send.files = Files::new().map(Arc::new);
-        }
-        let Some(files) = self.send.files.as_mut().map(Arc::make_mut) else {
-            return Err(file);
-        };
-        let mut places = files.lent.iter_mut().zip(shared);
+    /// Takes a file in the first place that is free, where programs find it by what is `shared`;
+    /// gives it back if there is none. `now` is in microseconds.
+    pub(super) fn lend(
+        &mut self,
+        file: OfferedFile,
+        shared: &[SharedFile],
+        now: u64,
+    ) -> Result<(), OfferedFile> {
+        let mut places = self.lent.iter_mut().zip(shared);
         let Some((lent, shared)) = places.find(|(lent, _)| lent.is_none()) else {
             return Err(file);
         };
@@ -144,35 +128,12 @@ impl AdapterSession {
         Ok(())
     }
 
-    /// What its sockets have received may be in their send streams from now on; whether its
-    /// programs may have it so.
-    #[must_use]
-    pub fn begin_forwards(&mut self) -> bool {
-        if !self.arena.takes_forwards() {
-            return false;
-        }
-        if self.send.scratch.is_none() {
-            let scratch = SharedMemory::create("longshore-forward", SCRATCH);
-            self.send.scratch = scratch.ok().map(Arc::new);
-        }
-        self.send.scratch.is_some()
-    }
-
-    /// Whether it has files, which are to be looked at from time to time.
-    #[must_use]
-    pub fn has_files(&self) -> bool {
-        self.send.files.is_some()
-    }
-
-    /// Looks at its files: lets go of those that were not used for 5 s and that no stream has a
-    /// range of. Gives back what is to be closed where it may last. `now` is in microseconds.
-    pub fn look_at_files(&mut self, now: u64) -> Vec<impl Send + 'static> {
+    /// Lets go of those that were not used for 5 s and that no stream of `arena` has a range of.
+    /// Gives back what is to be closed. `now` is in microseconds.
+    pub(super) fn let_go(&mut self, arena: &Arena, now: u64) -> Vec<Lent> {
         let mut gone = Vec::new();
-        let Some(files) = self.send.files.as_mut().map(Arc::make_mut) else {
-            return gone;
-        };
-        let places = self.arena.header().files.iter();
-        for (place, (slot, shared)) in files.lent.iter_mut().zip(places).enumerate() {
+        let places = arena.header().files.iter();
+        for (place, (slot, shared)) in self.lent.iter_mut().zip(places).enumerate() {
             let Some(lent) = slot else { continue };
             let uses = shared.uses();
             if lent.uses != uses {
@@ -182,7 +143,7 @@ impl AdapterSession {
             if now.saturating_sub(lent.since) < UNUSED_FOR || !shared.begin_leaving() {
                 continue;
             }
-            let stays = is_sent(&self.arena, place as u32);
+            let stays = is_sent(arena, place as u32);
             if stays {
                 lent.since = now;
             } else {
@@ -190,15 +151,23 @@ impl AdapterSession {
             }
             shared.end_leaving(stays);
         }
-        if files.lent.iter().all(Option::is_none) {
-            self.send.files = None;
-        }
         gone
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lent.iter().all(Option::is_none)
+    }
+
+    /// The file in this place.
+    pub(super) fn get(&self, place: u32) -> Option<&MappedFile> {
+        let lent = self.lent.get(place as usize)?.as_ref()?;
+        Some(&lent.mapped)
     }
 }
 
 /// Whether any send stream has a range of a file.
-fn is_sent(arena: &crate::transport::Arena, file: u32) -> bool {
+fn is_sent(arena: &Arena, file: u32) -> bool {
     let end = arena.header().sockets_end.load(Ordering::Acquire);
     (0..end.min(arena.geometry().sockets)).any(|index| {
         let half = &arena.block(index).snd;

@@ -18,7 +18,8 @@ pub enum NotMoved {
 }
 
 impl SendStreams {
-    /// Whether ranges of files may be among the bytes.
+    /// Whether ranges of files may be among the bytes: the files are to be looked at from time to
+    /// time ([`look_at_files`](Self::look_at_files)).
     #[inline]
     #[must_use]
     pub fn has_files(&self) -> bool {

@@ -5,13 +5,14 @@
 //! processes need not be the program's. The program's kernel does it. The engine makes a
 //! pair of connected Unix sockets for each signal, and gives one to the process, which has
 //! it raise the signal, for the owner and in the name of whoever has made it the owner,
-//! whenever it becomes readable (O_ASYNC, F_SETSIG). Nothing can be sent back over it. Owns
-//! those pairs; `completions` has the signals raised after the descriptors that say why
+//! whenever it becomes readable (O_ASYNC, F_SETSIG). Nothing can be sent back over it.
+//! [`OwnerTable`] owns those pairs, and [`Owners`] borrows it; `completions` has the signals raised after the descriptors that say why
 //! are published, so that a handler finds them.
 
-use super::AdapterSession;
 use super::eventfds::Charge;
+use super::session_meter::SessionMeter;
 use crate::abi::{Edges, OwnersSignal, SocketId, is_writable};
+use crate::transport::Arena;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
@@ -79,7 +80,7 @@ struct ToBe {
 
 /// The owners of a session's sockets.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(super) struct OwnerTable {
     /// By the block's index.
     set: HashMap<u32, Owner>,
     /// Made and not yet set.
@@ -88,7 +89,7 @@ pub(super) struct Owners {
     due: Vec<(SocketId, OwnersSignal)>,
 }
 
-impl Owners {
+impl OwnerTable {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.set.is_empty()
@@ -120,24 +121,32 @@ impl Owners {
     }
 }
 
-impl AdapterSession {
+/// The owners of a session's sockets, and what raises their signals.
+#[derive(Debug)]
+pub struct Owners<'a> {
+    pub(super) table: &'a mut OwnerTable,
+    pub(super) arena: &'a Arena,
+    pub(super) meter: &'a SessionMeter,
+}
+
+impl<'a> Owners<'a> {
     /// Makes what raises so many signals for the owner of a socket: the sockets that its
     /// program has raise them. Those beyond 1,024 of a session are not made, nor is what
     /// `charge` refuses by `None`; it is told how many descriptors they are.
-    pub fn make_owner(
-        &mut self,
+    pub fn make(
+        self,
         socket: SocketId,
         signals: u32,
         charge: impl FnOnce(u32) -> Option<Charge>,
-    ) -> Vec<BorrowedFd<'_>> {
-        let owners = &mut self.owners;
+    ) -> Vec<BorrowedFd<'a>> {
+        let owners = self.table;
         owners.to_be.retain(|o| o.socket != socket);
         let block = self.arena.get_block(socket.index);
         let is_there = block.is_some_and(|b| b.is(socket));
         let has_room = owners.set.len() < MOST && owners.to_be.len() < MOST_TO_BE;
         let charge = charge(2 * signals);
         let (true, true, Some(charge)) = (is_there, has_room, charge) else {
-            self.bad_descriptors += 1;
+            self.meter.note_bad_descriptor();
             return Vec::new();
         };
         let made: Result<Vec<_>, Errno> = (0..signals).map(|_| SignalPair::make()).collect();
@@ -156,8 +165,8 @@ impl AdapterSession {
 
     /// The owner of a socket that stands where `told` says gets signals from now on by what
     /// was made for it last, if anything was: of what is there already it is not told again.
-    pub fn set_owner(&mut self, socket: SocketId, told: Edges) {
-        let owners = &mut self.owners;
+    pub fn set(&mut self, socket: SocketId, told: Edges) {
+        let owners = &mut *self.table;
         owners.set.remove(&socket.index);
         let at = owners.to_be.iter().position(|o| o.socket == socket);
         let Some(ToBe { pairs, charge, .. }) = at.map(|at| owners.to_be.remove(at)) else {
@@ -181,9 +190,9 @@ impl AdapterSession {
 
     /// The socket with this block has no owner any more.
     #[inline]
-    pub fn forget_owner(&mut self, index: u32) {
-        if !self.owners.is_empty() {
-            self.owners.set.remove(&index);
+    pub fn forget(&mut self, index: u32) {
+        if !self.table.is_empty() {
+            self.table.set.remove(&index);
         }
     }
 
@@ -192,15 +201,15 @@ impl AdapterSession {
     /// while that takes descriptors finds the byte all the same: the block says where it
     /// is, if it has come.
     pub fn note_urgent(&mut self, socket: SocketId, edges: &Edges) {
-        if !self.owners.set.contains_key(&socket.index) {
+        if !self.table.set.contains_key(&socket.index) {
             return;
         }
         if edges.rcv_edge >= edges.rcv_urgent {
             let come = &self.arena.block(socket.index).rcv.urgent_come;
             come.fetch_max(edges.rcv_urgent, Ordering::AcqRel);
-            self.note_word(socket.index, size_of::<u64>());
+            self.meter.note_word(socket.index, size_of::<u64>());
         }
-        self.owners.due.push((socket, OwnersSignal::Urgent));
+        self.table.due.push((socket, OwnersSignal::Urgent));
     }
 
     /// The owner of a socket that stands where `edges` says, if it wants to be told of what is
@@ -208,7 +217,7 @@ impl AdapterSession {
     /// where there was none.
     #[cold]
     pub(super) fn note_ready(&mut self, socket: SocketId, edges: &Edges) {
-        let Some(owner) = self.owners.set.get_mut(&socket.index) else {
+        let Some(owner) = self.table.set.get_mut(&socket.index) else {
             return;
         };
         let block = self.arena.block(socket.index);
@@ -221,15 +230,15 @@ impl AdapterSession {
         let has_room = is_writable(edges.snd_acked, limit) && !is_writable(told.snd_acked, before);
         let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
         if is_new {
-            self.owners.note_due(socket);
+            self.table.note_due(socket);
         }
     }
 
     /// Sends the signals that are due.
     #[cold]
-    pub(super) fn signal_owners(&mut self) {
-        for (socket, signal) in std::mem::take(&mut self.owners.due) {
-            let owner = self.owners.set.get(&socket.index);
+    pub(super) fn signal(&mut self) {
+        for (socket, signal) in std::mem::take(&mut self.table.due) {
+            let owner = self.table.set.get(&socket.index);
             let Some(owner) = owner.filter(|o| o.generation == socket.generation) else {
                 continue;
             };
@@ -239,9 +248,10 @@ impl AdapterSession {
             };
             let block = self.arena.block(socket.index);
             if let Some(pair) = pair {
-                self.note_word(socket.index, size_of::<u16>());
-                let raised = block.raise(signal, || pair.raise());
-                self.bad_descriptors += u64::from(raised.is_err());
+                self.meter.note_word(socket.index, size_of::<u16>());
+                if block.raise(signal, || pair.raise()).is_err() {
+                    self.meter.note_bad_descriptor();
+                }
             }
         }
     }

@@ -8,8 +8,8 @@ mod lend;
 mod short;
 
 use super::receive_slab::ReceiveSlab;
+use super::session_meter::ENTRY;
 use super::spans::spans;
-use super::words::ENTRY;
 use crate::abi::{CHUNK, DIRECTORY, STREAM_MAX};
 use crate::meter::Moved;
 pub use lend::NotLent;

@@ -1,24 +1,30 @@
 //! The adapter's half of one session.
 
-use super::batching::Batches;
+use super::batching::BatchedCompletions;
 use super::channels::Channels;
 use super::eventfds::Eventfds;
-use super::owners::Owners;
+use super::memory::MemoryOf;
+use super::owners::OwnerTable;
+use super::pending_requests::PendingRequests;
 use super::receive_slab::ReceiveSlab;
 use super::send_streams::SendStreams;
-use super::socket_meters::SocketMeters;
+use super::session_meter::SessionMeter;
 use super::wakeups::Wakeups;
-use super::words::Words;
 use crate::abi::{Agreed, Geometry};
 use crate::meter::Meter;
-use crate::transport::{Arena, ArenaError, Meeting};
+use crate::transport::{Arena, ArenaError};
 use longshore_ring::EventfdSignaler;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// The adapter's half of one session, over shared memory: what the engine gets of its
 /// programs and puts to them.
 ///
-/// In a turn, the engine gets requests ([`has_requests`](Self::has_requests) to
+/// Its parts that callers use several of at once are public; others are borrowed by
+/// [`blocks`](Self::blocks), [`header`](Self::header), [`send_slab`](Self::send_slab) and
+/// [`owners`](Self::owners). Its own methods are those that more than one part takes part in.
+///
+/// In a turn, the engine gets requests ([`PendingRequests::has_any`] to
 /// [`next_request`](Self::next_request)), reads payload of [`send`](Self::send), places
 /// payload in streams that take their chunks of [`receive`](Self::receive), and puts
 /// completions ([`put_answer`](Self::put_answer), [`put_edges`](Self::put_edges)). At its end
@@ -30,27 +36,21 @@ pub struct AdapterSession {
     pub(super) arena: Arc<Arena>,
     /// Which of the engine's workers has it.
     pub(super) worker: u32,
-    /// By what programs and this worker find each other.
-    pub(super) meeting: Meeting,
-    /// What its programs write.
+    /// What its programs write, and the files that they have handed over.
     pub send: SendStreams,
     /// The memory for what its programs read.
     pub receive: ReceiveSlab,
-    /// Descriptors, payload and wake-ups that crossed. [`crossings`](Self::crossings) has all.
-    pub meter: Meter,
-    pub(super) words: Words,
-    pub(super) by_socket: SocketMeters,
-    /// Times that the doorbell rang since a request was taken.
-    pub(super) doorbells: u64,
-    /// Descriptors that meant nothing or asked for what is not theirs.
-    pub bad_descriptors: u64,
-    /// Requests about sockets that another worker has, by their names, or none.
-    pub(super) misrouted: u64,
-    pub(super) channels: Channels,
+    /// What crossed. [`crossings`](Self::crossings) has all.
+    pub meter: SessionMeter,
+    /// The requests that wait, and whether the engine does.
+    pub pending: PendingRequests,
+    /// The ends of the channels of its processes.
+    pub channels: Channels,
+    /// The threads that are to be woken.
+    pub wakeups: Wakeups,
+    pub(super) owners: OwnerTable,
     /// Kept with fixed batching.
-    pub(super) batches: Option<Box<Batches>>,
-    pub(super) wakeups: Wakeups,
-    pub(super) owners: Owners,
+    pub(super) batched: Option<Box<BatchedCompletions>>,
 }
 
 impl AdapterSession {
@@ -98,17 +98,12 @@ impl AdapterSession {
             send: SendStreams::of(&arena),
             receive: ReceiveSlab::of(&arena, worker),
             worker,
-            meeting: arena.meeting(worker),
-            meter: Meter::default(),
-            words: Words::default(),
-            by_socket: SocketMeters::new(geometry.sockets),
-            doorbells: 0,
-            bad_descriptors: 0,
-            misrouted: 0,
-            channels: Channels::new(geometry.channels),
-            batches: None,
-            wakeups: Wakeups::new(Eventfds::new(signaler, geometry.waiters)),
-            owners: Owners::default(),
+            meter: SessionMeter::new(geometry.sockets),
+            pending: PendingRequests::new(arena.meeting(worker), geometry.channels),
+            channels: Channels::new(&arena, worker),
+            batched: None,
+            wakeups: Wakeups::new(&arena, Eventfds::new(signaler, geometry.waiters)),
+            owners: OwnerTable::default(),
             arena,
         }
     }
@@ -131,21 +126,28 @@ impl AdapterSession {
         self.worker
     }
 
-    /// Requests that were about a socket which another worker has, by its name, or none.
+    /// All that crossed: descriptors and payload, and what is written beside them.
     #[must_use]
-    pub fn misrouted(&self) -> u64 {
-        self.misrouted
+    pub fn crossings(&self) -> Meter {
+        self.meter.total(self.receive.entries_written())
     }
 
-    /// The number of a channel's rings at this worker.
-    pub(super) fn ring(&self, channel: u16) -> u32 {
-        self.geometry().ring(u32::from(channel), self.worker)
+    /// Its memory, to be looked at as long as it is there.
+    #[must_use]
+    pub fn memory(&self) -> MemoryOf {
+        MemoryOf::of(&self.arena)
     }
 
-    /// By what programs and this worker find each other.
-    #[cfg(test)]
-    pub(crate) fn meeting(&self) -> &Meeting {
-        &self.meeting
+    /// What a program maps to have the session's memory.
+    #[must_use]
+    pub fn memory_fd(&self) -> BorrowedFd<'_> {
+        self.arena.as_ref().as_fd()
+    }
+
+    /// Whether a free chunk of either slab takes memory.
+    #[must_use]
+    pub fn has_warm_chunks(&self) -> bool {
+        self.receive.warm() != 0 || self.send_slab().has_warm()
     }
 
     /// Its memory.

@@ -1,13 +1,11 @@
 //! What crossed for each socket, beside its payload: descriptors, words and wake-ups.
 //!
-//! Owns [`SocketMeters`], a row for each block. `channels`, `completions`, `wakeups` and `blocks`
-//! count there what they count for the session; payload is counted by the stack, which knows
-//! of each piece whose it is. A batch is counted for the socket of its first descriptor, a
+//! Owns [`SocketMeters`], a row for each block. `session_meter` counts there what it counts for
+//! the session; payload is counted by the stack, which knows of each piece whose it is. A batch is counted for the socket of its first descriptor, a
 //! doorbell for that of the first request that is fetched after it, and a wake-up for the
 //! socket that the sleeper was found by; so the rows of a session add up to no more than its
 //! own counts.
 
-use super::AdapterSession;
 use crate::abi::SocketId;
 use crate::meter::{Descriptors, Meter, Moved};
 use std::cell::Cell;
@@ -96,29 +94,10 @@ impl SocketMeters {
         }
     }
 
-    fn end(&mut self, index: u32) {
-        if let Some(row) = self.by_index_mut(index) {
-            *row = Row::default();
-        }
-    }
-}
-
-impl AdapterSession {
-    /// What crosses for a socket is counted from now on.
-    pub fn begin_meter(&mut self, socket: SocketId) {
-        self.by_socket.begin(socket);
-    }
-
-    /// Nobody has the socket of block `index` any more.
-    pub fn end_meter(&mut self, index: u32) {
-        self.by_socket.end(index);
-    }
-
-    /// What crossed for a socket, but for its payload and the entries of its directories.
-    #[must_use]
-    pub fn crossings_of(&self, socket: SocketId) -> Meter {
+    /// What a row says of a socket that is counted.
+    pub(super) fn meter(&self, socket: SocketId) -> Meter {
         let mut meter = Meter::default();
-        let row = self.by_socket.by_index(socket.index);
+        let row = self.by_index(socket.index);
         if let Some(row) = row.filter(|row| row.generation == socket.generation) {
             meter.to_adapter.descriptors = row.to_adapter;
             meter.to_adapter.wakeups = row.doorbells;
@@ -127,6 +106,13 @@ impl AdapterSession {
             meter.to_host.wakeups = row.wakeups;
         }
         meter
+    }
+
+    /// Nobody has the socket of block `index` any more.
+    pub(super) fn end(&mut self, index: u32) {
+        if let Some(row) = self.by_index_mut(index) {
+            *row = Row::default();
+        }
     }
 }
 

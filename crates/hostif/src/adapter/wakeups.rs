@@ -3,16 +3,21 @@
 //! Owns [`Wakeups`], a part of [`AdapterSession`]: which sockets something has happened to. The
 //! loop has the threads that wait for them found and woken after it has published.
 
-use super::eventfds::Eventfds;
+use super::channels::Channels;
+use super::eventfds::{Charge, Eventfds};
+use super::session_meter::SessionMeter;
 use super::{AdapterSession, Subscribers};
 use crate::abi::{SocketBlock, SocketId};
 use crate::transport::Arena;
 use longshore_ring::Sleep;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The wake-ups that a session owes, and the eventfds for them.
 #[derive(Debug)]
-pub(super) struct Wakeups {
+pub struct Wakeups {
+    arena: Arc<Arena>,
     pub(super) eventfds: Eventfds,
     /// Waiters to wake after the next publication, each with the socket that it was found by.
     waiters: Vec<(u32, u32)>,
@@ -35,8 +40,9 @@ pub struct Sleeper {
 }
 
 impl Wakeups {
-    pub(super) fn new(eventfds: Eventfds) -> Self {
+    pub(super) fn new(arena: &Arc<Arena>, eventfds: Eventfds) -> Self {
         Self {
+            arena: Arc::clone(arena),
             eventfds,
             waiters: Vec::new(),
             sockets: Vec::new(),
@@ -46,10 +52,27 @@ impl Wakeups {
         }
     }
 
-    /// Those that wait for socket `index` are to be woken.
+    /// Notes that those that wait for socket `index` are to be woken after the next
+    /// publication.
     #[inline]
-    pub(super) fn note_socket(&mut self, index: u32) {
+    pub fn note_socket(&mut self, index: u32) {
         self.sockets.push(index);
+    }
+
+    /// Those that sleep so are to be woken for a socket.
+    fn note_sleepers(&mut self, socket: SocketId, sleepers: &[Sleeper]) {
+        let waiters = sleepers.iter().map(|s| (s.waiter, socket.index));
+        self.waiters.extend(waiters);
+    }
+
+    /// How many sockets are noted whose waiters to wake.
+    fn noted(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Only the first so many of them are.
+    fn take_back(&mut self, first: usize) {
+        self.sockets.truncate(first);
     }
 
     /// Whether anybody is to be woken, or looked for.
@@ -66,9 +89,9 @@ impl Wakeups {
 
     /// Finds those that wait for the sockets that were noted.
     #[inline]
-    pub(super) fn find_waiters(&mut self, arena: &Arena) {
+    pub(super) fn find_waiters(&mut self) {
         for index in &self.sockets {
-            let block = arena.block(*index);
+            let block = self.arena.block(*index);
             if block.has_waiters() {
                 Self::note_waiters(&mut self.waiters, *index, block);
                 if block.unlisted_waiters.load(Ordering::Relaxed) != 0 {
@@ -83,47 +106,28 @@ impl Wakeups {
     fn note_waiters(waiters: &mut Vec<(u32, u32)>, index: u32, block: &SocketBlock) {
         waiters.extend(block.waiters().map(|waiter| (waiter, index)));
     }
-}
 
-impl AdapterSession {
-    /// Notes that those that wait for socket `index` are to be woken after the next
-    /// publication.
-    pub fn wake_for(&mut self, index: u32) {
-        self.wakeups.note_socket(index);
+    /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the
+    /// next publication.
+    pub fn note_waiter(&mut self, waiter: Option<u16>, socket: SocketId) {
+        let waiter = waiter.map(|waiter| (u32::from(waiter), socket.index));
+        self.waiters.extend(waiter);
     }
 
-    /// Does what tells of a socket, and wakes nobody for that, nor signals its owner: those that
-    /// wait for it wait for more.
-    pub fn without_waking(&mut self, tell: impl FnOnce(&mut Self)) {
-        let (noted, due) = (self.wakeups.sockets.len(), self.owners.due());
-        tell(self);
-        self.wakeups.sockets.truncate(noted);
-        self.owners.take_back(due);
-    }
-
-    /// Those that wait for a socket are woken after the next publication, and its owner is
-    /// signalled, for what was told [`without_waking`](Self::without_waking).
-    pub fn wake_after_all(&mut self, socket: SocketId) {
-        self.wakeups.note_socket(socket.index);
-        self.owners.note_due(socket);
-    }
-
-    /// As [`wake_after_all`](Self::wake_after_all), but of those that wait for it only these are
-    /// woken.
-    pub fn wake_sleepers_after_all(&mut self, socket: SocketId, sleepers: &[Sleeper]) {
-        let waiters = sleepers.iter().map(|s| (s.waiter, socket.index));
-        self.wakeups.waiters.extend(waiters);
-        self.owners.note_due(socket);
+    /// Notes that all that sleep are to be woken after the next publication.
+    pub fn note_everybody(&mut self) {
+        self.everybody_from = Some(0);
     }
 
     /// Picks `many` of the threads that sleep until something happens to socket `index`, in
     /// processes that are `among` these, each time others. `None` if so many are not known to
     /// sleep, or one alone waits for it.
-    pub fn pick_sleepers(
+    pub(super) fn pick_sleepers(
         &mut self,
         index: u32,
         among: &Subscribers,
         many: usize,
+        channels: &Channels,
     ) -> Option<Vec<Sleeper>> {
         let arena = self.arena.clone();
         let block = arena.block(index);
@@ -132,126 +136,113 @@ impl AdapterSession {
             return None;
         }
         let listed = block.waiters().count();
-        let last = block.waiters().position(|w| w == self.wakeups.picked);
+        let last = block.waiters().position(|w| w == self.picked);
         let begin = last.map_or(0, |last| last + 1);
         let in_turn = block.waiters().skip(begin).chain(block.waiters());
         let asleep = in_turn
             .take(listed)
-            .filter_map(|waiter| self.sleeper(waiter, among));
+            .filter_map(|waiter| self.sleeper(waiter, among, channels));
         let picked: Vec<_> = asleep.take(many).collect();
-        self.wakeups.picked = picked.last()?.waiter;
+        self.picked = picked.last()?.waiter;
         (picked.len() == many).then_some(picked)
     }
 
     /// A waiter that sleeps, of a process `among` these.
-    fn sleeper(&mut self, waiter: u32, among: &Subscribers) -> Option<Sleeper> {
+    fn sleeper(
+        &mut self,
+        waiter: u32,
+        among: &Subscribers,
+        channels: &Channels,
+    ) -> Option<Sleeper> {
         let word = self.arena.waiters().get(waiter as usize)?;
         let name = word.owner.load(Ordering::Relaxed);
         if !word.is_declared() || name == 0 {
             return None;
         }
-        let channel = self.channel_of(waiter, name)?;
+        let channel = self.channel_of(waiter, name, channels)?;
         let is_among = among.contains(channel);
         is_among.then_some(Sleeper { waiter, channel })
     }
 
     /// The channel of the process of this name, which has this waiter. It is looked for among all
     /// of the session once, which may be many, and is there the next time.
-    fn channel_of(&mut self, waiter: u32, name: u32) -> Option<u16> {
+    fn channel_of(&mut self, waiter: u32, name: u32, channels: &Channels) -> Option<u16> {
         let at = waiter as usize;
-        let known = self.wakeups.channels.get(at).copied();
-        if let Some(known) = known.filter(|channel| self.has_name(*channel, name)) {
+        let known = self.channels.get(at).copied();
+        if let Some(known) = known.filter(|channel| self.has_name(*channel, name, channels)) {
             return Some(known);
         }
         let mut all = 0..self.arena.geometry().channels as u16;
-        let found = all.find(|channel| self.has_name(*channel, name))?;
-        let channels = &mut self.wakeups.channels;
-        if channels.len() <= at {
-            channels.resize(at + 1, 0);
+        let found = all.find(|channel| self.has_name(*channel, name, channels))?;
+        let places = &mut self.channels;
+        if places.len() <= at {
+            places.resize(at + 1, 0);
         }
-        if let Some(known) = channels.get_mut(at) {
+        if let Some(known) = places.get_mut(at) {
             *known = found;
         }
         Some(found)
     }
 
     /// Whether the process that has this channel is the one of this name.
-    fn has_name(&self, channel: u16, name: u32) -> bool {
+    fn has_name(&self, channel: u16, name: u32, channels: &Channels) -> bool {
         #[cfg(test)]
         tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
         let control = self.arena.control(u32::from(channel));
-        self.is_open(channel) && control.pid.load(Ordering::Relaxed) == name
-    }
-
-    /// Notes that `waiter`, which waits for an answer about `socket`, is to be woken after the
-    /// next publication.
-    pub fn wake_later(&mut self, waiter: Option<u16>, socket: SocketId) {
-        let waiter = waiter.map(|waiter| (u32::from(waiter), socket.index));
-        self.wakeups.waiters.extend(waiter);
-    }
-
-    /// Notes that all that sleep are to be woken after the next publication.
-    pub fn wake_everybody_later(&mut self) {
-        self.wakeups.everybody_from = Some(0);
-    }
-
-    /// Whether somebody is still to be woken.
-    #[inline]
-    #[must_use]
-    pub fn owes_wakeups(&self) -> bool {
-        self.wakeups.owes_any() && !self.holds_completions()
+        channels.is_open(channel) && control.pid.load(Ordering::Relaxed) == name
     }
 
     /// Looks at so many of those that are to be woken, and wakes those that sleep; the others
     /// remain to be woken. Says how many were looked at.
-    pub fn wake(&mut self, most: usize) -> usize {
-        let mut waiters = std::mem::take(&mut self.wakeups.waiters);
+    pub(super) fn wake(&mut self, most: usize, meter: &mut SessionMeter) -> usize {
+        let mut waiters = std::mem::take(&mut self.waiters);
         if waiters.len() > most {
             waiters.sort_unstable();
             waiters.dedup_by_key(|(waiter, _)| *waiter);
         }
         let some = waiters.len().min(most);
         for (waiter, index) in waiters.drain(..some) {
-            if self.wake_one(waiter)
-                && let Some(row) = self.by_socket.by_index_mut(index)
-            {
-                row.wakeups += 1;
-            }
+            self.wake_one(waiter, Some(index), meter);
         }
-        self.wakeups.waiters = waiters;
-        let everybody = self.wakeups.everybody_from;
-        let Some(from) = everybody.filter(|_| self.wakeups.waiters.is_empty()) else {
+        self.waiters = waiters;
+        let everybody = self.everybody_from;
+        let Some(from) = everybody.filter(|_| self.waiters.is_empty()) else {
             return some;
         };
         let end = self.arena.claimed_waiters().len() as u32;
         let to = end.min(from.saturating_add((most - some) as u32));
         for waiter in from..to {
-            self.wake_one(waiter);
+            self.wake_one(waiter, None, meter);
         }
-        self.wakeups.everybody_from = (to < end).then_some(to);
+        self.everybody_from = (to < end).then_some(to);
         some + to.saturating_sub(from) as usize
     }
 
-    /// Wakes a waiter if it sleeps; whether it did.
-    fn wake_one(&mut self, waiter: u32) -> bool {
+    /// Wakes a waiter if it sleeps, which was found by the socket of block `index`, if by one.
+    fn wake_one(&self, waiter: u32, index: Option<u32>, meter: &mut SessionMeter) {
         let Some(word) = self.arena.waiters().get(waiter as usize) else {
-            self.bad_descriptors += 1;
-            return false;
+            meter.note_bad_descriptor();
+            return;
         };
         match word.take() {
-            None => return false,
-            Some(Sleep::Eventfd) => self.wakeups.eventfds.ring(waiter),
+            None => return,
+            Some(Sleep::Eventfd) => self.eventfds.ring(waiter),
             Some(Sleep::Futex) => word.wake_futex(),
         }
-        self.meter.to_host.wakeups += 1;
-        true
+        meter.count_wakeup(index);
     }
 
     /// Wakes all that sleep at once: they look for themselves what happened.
-    pub fn wake_everybody(&mut self) {
+    pub(super) fn wake_everybody(&self, meter: &mut SessionMeter) {
         for waiter in 0..self.arena.claimed_waiters().len() as u32 {
-            self.wake_one(waiter);
+            self.wake_one(waiter, None, meter);
         }
+    }
+
+    /// Has another worker wake those that sleep on the eventfd of a waiter, too, if that was
+    /// made: they sleep there for what happens at any worker.
+    pub fn share_eventfd(&self, waiter: u32, with: &mut Self) {
+        self.eventfds.share(waiter, &mut with.eventfds);
     }
 
     /// Frees the waiters of the process of this name, which is gone.
@@ -268,12 +259,78 @@ impl AdapterSession {
         let some = waiters.iter().enumerate().take(to).skip(from);
         for (i, waiter) in some {
             if waiter.owner.load(Ordering::Relaxed) == name {
-                self.wakeups.eventfds.forget(i as u32);
+                self.eventfds.forget(i as u32);
                 waiter.cancel();
                 waiter.owner.store(0, Ordering::Release);
             }
         }
         (to < waiters.len()).then_some(to)
+    }
+}
+
+impl AdapterSession {
+    /// Makes the eventfd of a waiter, for the program; one that it had is closed.
+    /// `charge` is asked for what one descriptor is charged to, and refuses by `None`.
+    pub fn make_eventfd(
+        &mut self,
+        waiter: u32,
+        charge: impl FnOnce() -> Option<Charge>,
+    ) -> Option<BorrowedFd<'_>> {
+        self.wakeups.eventfds.make(waiter, charge, &self.meter)
+    }
+
+    /// Does what tells of a socket, and wakes nobody for that, nor signals its owner: those that
+    /// wait for it wait for more.
+    pub fn without_waking(&mut self, tell: impl FnOnce(&mut Self)) {
+        let (noted, due) = (self.wakeups.noted(), self.owners.due());
+        tell(self);
+        self.wakeups.take_back(noted);
+        self.owners.take_back(due);
+    }
+
+    /// Those that wait for a socket are woken after the next publication, and its owner is
+    /// signalled, for what was told [`without_waking`](Self::without_waking).
+    pub fn wake_after_all(&mut self, socket: SocketId) {
+        self.wakeups.note_socket(socket.index);
+        self.owners.note_due(socket);
+    }
+
+    /// As [`wake_after_all`](Self::wake_after_all), but of those that wait for it only these are
+    /// woken.
+    pub fn wake_sleepers_after_all(&mut self, socket: SocketId, sleepers: &[Sleeper]) {
+        self.wakeups.note_sleepers(socket, sleepers);
+        self.owners.note_due(socket);
+    }
+
+    /// Picks `many` of the threads that sleep until something happens to socket `index`, in
+    /// processes that are `among` these, each time others. `None` if so many are not known to
+    /// sleep, or one alone waits for it.
+    pub fn pick_sleepers(
+        &mut self,
+        index: u32,
+        among: &Subscribers,
+        many: usize,
+    ) -> Option<Vec<Sleeper>> {
+        let channels = &self.channels;
+        self.wakeups.pick_sleepers(index, among, many, channels)
+    }
+
+    /// Whether somebody is still to be woken.
+    #[inline]
+    #[must_use]
+    pub fn owes_wakeups(&self) -> bool {
+        self.wakeups.owes_any() && !self.holds_completions()
+    }
+
+    /// Looks at so many of those that are to be woken, and wakes those that sleep; the others
+    /// remain to be woken. Says how many were looked at.
+    pub fn wake(&mut self, most: usize) -> usize {
+        self.wakeups.wake(most, &mut self.meter)
+    }
+
+    /// Wakes all that sleep at once: they look for themselves what happened.
+    pub fn wake_everybody(&mut self) {
+        self.wakeups.wake_everybody(&mut self.meter);
     }
 }
 

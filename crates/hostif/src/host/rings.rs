@@ -217,7 +217,7 @@ impl HostRings {
 
     /// Sends what is staged, to be fetched now. If the engine sleeps and `wake`, wakes it;
     /// otherwise it sees the requests whenever it next looks. One that does not look at this
-    /// session by itself (`AdapterSession::park`) is told in any case.
+    /// session by itself (`PendingRequests::park`) is told in any case.
     pub(super) fn publish(&mut self, doorbell: &Doorbell, wake: bool) {
         self.publish_for(Hurry::Now, doorbell, wake);
     }

@@ -220,7 +220,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "it takes minutes there, and nothing is unsafe")]
     fn what_is_appended_is_read_and_its_chunks_come_back() {
         let (adapter, host, id) = both();
-        let all = adapter.free_send_chunks();
+        let all = adapter.send_slab().free();
         let mut edge = 0;
         for round in 0..200u64 {
             let bytes: Vec<u8> = (0..round * 997 % 150_000)
@@ -235,7 +235,7 @@ mod tests {
             host.acknowledge(id.index, edge - bytes.len() as u64 / 3)
                 .unwrap();
             host.acknowledge(id.index, edge).unwrap();
-            assert_eq!(adapter.free_send_chunks(), all, "round {round}");
+            assert_eq!(adapter.send_slab().free(), all, "round {round}");
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let bytes = vec![7; most + 10];
         assert_eq!(host.append(id.index, &bytes), Ok(most));
         assert_eq!(host.append(id.index, &bytes), Ok(0));
-        assert_eq!(adapter.free_send_chunks(), 0);
+        assert_eq!(adapter.send_slab().free(), 0);
         host.acknowledge(id.index, CHUNK as u64 + 1).unwrap();
         assert_eq!(host.append(id.index, &bytes), Ok(CHUNK));
     }
@@ -254,16 +254,16 @@ mod tests {
     /// The engine takes the chunks of a stream that is idle; the next bytes have others.
     #[test]
     fn a_stream_whose_chunks_were_taken_goes_on() {
-        let (mut adapter, host, id) = both();
+        let (adapter, host, id) = both();
         host.append(id.index, b"abc").unwrap();
-        assert_eq!(adapter.take_send_chunks(id.index, 3), 1);
+        assert_eq!(adapter.send_slab().take_chunks(id.index, 3), 1);
         assert_eq!(host.append(id.index, b"def"), Ok(3));
-        assert_eq!(adapter.free_send_chunks(), Geometry::SMALL.snd_chunks - 1);
+        assert_eq!(adapter.send_slab().free(), Geometry::SMALL.snd_chunks - 1);
         let mut got = [0; 3];
         adapter.send.copy_out(id.index, 3, &mut got).unwrap();
         assert_eq!(&got, b"def");
         host.acknowledge(id.index, 6).unwrap();
-        assert_eq!(adapter.free_send_chunks(), Geometry::SMALL.snd_chunks);
+        assert_eq!(adapter.send_slab().free(), Geometry::SMALL.snd_chunks);
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
             assert_eq!(host.free_acknowledged(id.index, block), Ok(gives), "{done}");
             assert_eq!(block.snd.told.load(Ordering::Relaxed), told);
             let held = (chunk * 5 / 2).div_ceil(chunk) - told.div_ceil(chunk);
-            assert_eq!(adapter.free_send_chunks(), 4 - held as u32);
+            assert_eq!(adapter.send_slab().free(), 4 - held as u32);
         }
     }
 

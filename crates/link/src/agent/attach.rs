@@ -191,7 +191,7 @@ impl Agent {
     }
 
     fn make_owner(&mut self, number: u64, socket: SocketId, signals: u32, ask: u64) {
-        let raises = self.session.make_owner(socket, signals, |_| Some(None));
+        let raises = self.session.owners().make(socket, signals, |_| Some(None));
         let answer = Message::Owner {
             socket,
             signals,
@@ -233,7 +233,7 @@ impl Agent {
         }
         let admitted = self.processes.attach(peer).ok_or(Refusal::NoChannel)?;
         if let Some(name) = admitted.replaces {
-            self.session.free_waiters_of(name);
+            self.session.wakeups.free_waiters_of(name);
         }
         self.session.open_channel(admitted.channel);
         if known.is_none() {
@@ -249,7 +249,7 @@ impl Agent {
         }
         // It may have claimed its channel before that was noticed here.
         if let Ok(channel) = u16::try_from(channel) {
-            self.session.flag_channel(channel);
+            self.session.pending.flag_channel(channel);
         }
         Ok(())
     }

@@ -88,10 +88,11 @@ impl Agent {
 
     /// What the engine says to all.
     pub(super) fn set_table(&self, table: &Table) {
-        self.session.publish_routes(&table.routes, table.loopback);
+        let header = self.session.header();
+        header.publish_routes(&table.routes, table.loopback);
         let mtu = table.link_mtu.map(|mtu| mtu as usize);
-        self.session.publish_mtu(mtu, table.has_narrow_paths);
-        self.session.set_congestion(table.congestion);
+        header.publish_mtu(mtu, table.has_narrow_paths);
+        header.set_congestion(table.congestion);
     }
 
     fn complete(&mut self, words: &[u64; 8], answer: &[u8]) -> Result<(), AgentError> {
@@ -109,7 +110,7 @@ impl Agent {
                 if !answer.is_empty() {
                     let _ = self.session.write_mailbox(asked.channel, answer);
                 }
-                self.session.pay_answer(asked.channel);
+                self.session.channels.pay_answer(asked.channel);
                 let done = Completion::Done {
                     socket: asked.socket,
                     tag: asked.tag,
@@ -118,7 +119,7 @@ impl Agent {
                     address,
                 };
                 self.session.put_answer(asked.channel, &done);
-                self.session.wake_later(asked.waiter, asked.socket);
+                self.session.wakeups.note_waiter(asked.waiter, asked.socket);
                 Ok(())
             }
             Completion::Edges { socket, edges } => self.move_edges(socket, edges),
@@ -145,7 +146,7 @@ impl Agent {
         socket.edges = edges;
         socket.edges.flags -= EdgeFlags::SOFT_ERROR;
         if edges.rcv_urgent > old.rcv_urgent {
-            self.session.note_urgent(id, &edges);
+            self.session.owners().note_urgent(id, &edges);
         }
         self.session.put_edges_to(&socket.subscribers, id, edges);
         if edges.snd_acked > old.snd_acked
@@ -184,7 +185,7 @@ impl Agent {
     /// block is free.
     fn hand_over(&mut self, accepted: &Accepted) -> Result<bool, AgentError> {
         let sockets = &self.sockets;
-        let taken = self.session.take_block(|index| sockets.has_block(index));
+        let taken = self.session.blocks().take(|index| sockets.has_block(index));
         let Some(id) = taken else {
             return Ok(false);
         };
@@ -212,8 +213,8 @@ impl Agent {
     /// The engine's end is done with a socket that was closed.
     fn give_block_back(&mut self, name: SocketId) {
         if let Some(id) = self.sockets.leaving.remove(&name) {
-            self.session.release_send_chunks(id);
-            self.session.give_block_back(id);
+            self.session.send_slab().release_chunks(id);
+            self.session.blocks().give_back(id);
         }
     }
 
@@ -244,20 +245,21 @@ impl Agent {
         let (session, id) = (&mut self.session, socket.id);
         let old = std::mem::replace(&mut socket.words, words);
         if words.send_limit != old.send_limit && words.send_limit != 0 {
-            session.set_send_limit(id.index, words.send_limit);
+            session.blocks().set_send_limit(id.index, words.send_limit);
             // A larger buffer is room for whoever waits for some.
-            session.wake_for(id.index);
+            session.wakeups.note_socket(id.index);
         }
-        session.set_unreported_limit(id, words.unreported_limit);
-        session.set_error_reports(id, words.reports);
+        let blocks = session.blocks();
+        blocks.set_unreported_limit(id, words.unreported_limit);
+        blocks.set_error_reports(id, words.reports);
         if words.errno != 0 {
-            session.set_error(id, words.errno, words.reports);
+            blocks.set_error(id, words.errno, words.reports);
         }
-        session.mark_waiting(id.index, words.waits);
+        blocks.mark_waiting(id.index, words.waits);
         if words.sent != old.sent && socket.low_water != 0 {
-            let written = session.edges_noted(id).map_or(0, |(written, _)| written);
-            if session.note_sent(id, written, words.sent, socket.low_water) {
-                session.wake_for(id.index);
+            let written = blocks.edges_noted(id).map_or(0, |(written, _)| written);
+            if blocks.note_sent(id, written, words.sent, socket.low_water) {
+                session.wakeups.note_socket(id.index);
                 let edges = socket.edges;
                 session.put_edges_to(&socket.subscribers, id, edges);
             }
@@ -272,10 +274,11 @@ impl Agent {
         };
         let (session, id, words) = (&mut self.session, socket.id, socket.words);
         if words.send_limit != 0 {
-            session.set_send_limit(index, words.send_limit);
+            session.blocks().set_send_limit(index, words.send_limit);
         }
-        session.set_unreported_limit(id, words.unreported_limit);
-        session.set_error(id, words.errno, words.reports);
+        let blocks = session.blocks();
+        blocks.set_unreported_limit(id, words.unreported_limit);
+        blocks.set_error(id, words.errno, words.reports);
         if socket.edges.flags.contains(EdgeFlags::DEAD) {
             session.put_edges_to(&socket.subscribers, id, socket.edges);
         }

@@ -30,7 +30,7 @@ impl Agent {
             return;
         };
         self.session.close_channel(channel);
-        self.session.free_waiters_of(name);
+        self.session.wakeups.free_waiters_of(name);
         self.asked.retain(|_, asked| asked.channel != channel);
         for socket in self.sockets.iter_mut() {
             socket.subscribers.remove(channel);
@@ -83,8 +83,8 @@ impl Agent {
         };
         socket.is_orphan = true;
         // As its program has noted, checked as if it had said so.
-        let noted = self.session.edges_noted(socket.id);
-        let linger = self.session.linger_noted(socket.id);
+        let noted = self.session.blocks().edges_noted(socket.id);
+        let linger = self.session.blocks().linger_noted(socket.id);
         let (written, read) = noted.unwrap_or((socket.relayed, socket.consumed));
         let most = socket.edges.snd_acked.saturating_add(STREAM_MAX);
         let close = Request::Close {
@@ -109,7 +109,7 @@ impl Agent {
         let Some(mut socket) = self.sockets.remove(index) else {
             return;
         };
-        self.session.forget_owner(index);
+        self.session.owners().forget(index);
         let slab = &mut self.session.receive;
         socket.consume(socket.placed, slab);
         self.sockets.leaving.insert(socket.name, socket.id);
@@ -117,7 +117,7 @@ impl Agent {
         for (_, index) in std::mem::take(&mut socket.unaccepted) {
             if let Some(mut connection) = self.sockets.remove(index) {
                 connection.consume(connection.placed, &mut self.session.receive);
-                self.session.give_block_back(connection.id);
+                self.session.blocks().give_back(connection.id);
                 refused.push((connection.name, connection.relayed, connection.consumed));
             }
         }
@@ -205,7 +205,9 @@ impl Agent {
             };
             socket.is_idle_noted = false;
             if socket.edges.snd_acked == socket.relayed {
-                self.session.take_send_chunks(id.index, socket.relayed);
+                self.session
+                    .send_slab()
+                    .take_chunks(id.index, socket.relayed);
             }
         }
     }

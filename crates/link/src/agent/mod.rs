@@ -123,7 +123,7 @@ impl Agent {
         })?;
         let signaler = Arc::new(EventfdSignaler::for_one());
         let session = AdapterSession::create(welcome.geometry, signaler)?;
-        session.set_engine_alone(welcome.engine_alone);
+        session.header().set_engine_alone(welcome.engine_alone);
         let table = link.wait_for(|message| match message {
             Message::Table(table) => Some(Ok(table)),
             Message::Refused(why) => Some(Err(why.into())),
@@ -194,7 +194,7 @@ impl Agent {
                 Err(error) => break Err(error),
             }
         };
-        self.session.mark_closed();
+        self.session.header().mark_closed();
         self.session.wake_everybody();
         ended
     }
@@ -229,7 +229,7 @@ impl Agent {
     /// Sleeps until something is to be done.
     fn sleep(&mut self) -> Result<(), AgentError> {
         let is_held_up = self.link.out.is_congested();
-        self.session.declare_asleep();
+        self.session.pending.declare_asleep();
         let timeout =
             if self.session.owes_wakeups() || (!is_held_up && self.session.still_has_requests()) {
                 Some(Duration::ZERO)
@@ -244,9 +244,9 @@ impl Agent {
                 timeouts.into_iter().flatten().min()
             };
         let slept = self.take_events(timeout);
-        self.session.declare_awake();
+        self.session.pending.declare_awake();
         for channel in std::mem::take(&mut self.stalled) {
-            self.session.flag_channel(channel);
+            self.session.pending.flag_channel(channel);
         }
         slept
     }

@@ -73,15 +73,15 @@ impl Agent {
     pub(super) fn take_requests(&mut self) -> bool {
         let had_unsent = !self.unsent.is_empty();
         self.send_unsent();
-        if !self.may_take() || !self.session.has_requests() {
+        if !self.may_take() || !self.session.pending.has_any() {
             return had_unsent && self.unsent.is_empty();
         }
-        self.session.begin_requests();
-        for word in 0..self.session.channel_words() {
-            let mut flags = self.session.flagged(word);
+        self.session.pending.begin();
+        for word in 0..self.session.pending.words() {
+            let mut flags = self.session.pending.take_flags(word);
             while flags != 0 {
                 if !self.may_take() {
-                    self.session.flag_again(word, flags);
+                    self.session.pending.flag_again(word, flags);
                     return true;
                 }
                 let channel = (word * 64) as u16 + flags.trailing_zeros() as u16;
@@ -114,7 +114,7 @@ impl Agent {
     }
 
     fn take_from(&mut self, channel: u16) {
-        if !self.session.is_open(channel) && !self.open_claimed(channel) {
+        if !self.session.channels.is_open(channel) && !self.open_claimed(channel) {
             return;
         }
         self.tell_rest(channel);
@@ -133,7 +133,7 @@ impl Agent {
         let mut taken = 0;
         loop {
             if taken == most || !(last || self.may_take()) {
-                self.session.flag_channel(channel);
+                self.session.pending.flag_channel(channel);
                 break;
             }
             let message = match self.session.next_request(channel, room) {
@@ -150,11 +150,11 @@ impl Agent {
                 Err(_) => None,
             };
             if handled.is_none() {
-                self.session.bad_descriptors += 1;
+                self.session.meter.note_bad_descriptor();
             }
         }
         if taken != 0 {
-            self.session.note_requests(channel);
+            self.session.channels.note_taken(channel);
         }
     }
 
@@ -188,7 +188,7 @@ impl Agent {
             Request::Subscribe { .. } => {
                 socket.subscribers.add(channel);
                 self.session.put_edges(channel, id, &socket.edges);
-                self.session.wake_for(id.index);
+                self.session.wakeups.note_socket(id.index);
             }
             Request::Unsubscribe { .. } => {
                 socket.subscribers.remove(channel);
@@ -196,7 +196,7 @@ impl Agent {
             }
             Request::Owner { .. } => {
                 let edges = socket.edges;
-                self.session.set_owner(id, edges);
+                self.session.owners().set(id, edges);
                 self.answer(channel, &request, 0);
             }
             // What comes over the link is told whether it is enough or not.
@@ -254,7 +254,7 @@ impl Agent {
     /// A process opens a socket; `None` if it cannot be that one.
     fn open(&mut self, channel: u16, request: Request) -> Option<()> {
         let id = request.socket();
-        let is_free = self.session.has_block(id.index) && !self.sockets.has_block(id.index);
+        let is_free = self.session.blocks().has(id.index) && !self.sockets.has_block(id.index);
         if !is_free {
             return None;
         }
@@ -299,7 +299,7 @@ impl Agent {
                 address: Address::NONE,
             };
             self.session.put_answer(channel, &done);
-            self.session.wake_later(waiter, request.socket());
+            self.session.wakeups.note_waiter(waiter, request.socket());
         }
     }
 
@@ -316,7 +316,7 @@ impl Agent {
             socket: request.socket(),
         };
         self.asked.insert(self.next_tag, asked);
-        self.session.owe_answer(channel);
+        self.session.channels.owe_answer(channel);
         self.send(request.asked_as(self.next_tag, None));
     }
 
@@ -358,7 +358,7 @@ impl Agent {
             let streams = &self.session.send;
             let filled = out.put_payload(name, at, len, |to| streams.copy_out(index, at, to));
             if filled.is_err() {
-                self.session.bad_descriptors += 1;
+                self.session.meter.note_bad_descriptor();
                 self.reset(request.socket());
                 return true;
             }
@@ -396,10 +396,10 @@ impl Agent {
 
     /// Tells a process that may have room again of the sockets for which it had none.
     fn tell_rest(&mut self, channel: u16) {
-        if !self.session.has_pending(channel) {
+        if !self.session.channels.has_pending(channel) {
             return;
         }
-        while let Some(index) = self.session.next_pending(channel) {
+        while let Some(index) = self.session.channels.next_pending(channel) {
             let Some(socket) = self.sockets.at(index) else {
                 continue;
             };
@@ -407,14 +407,15 @@ impl Agent {
                 continue;
             }
             let mut edges = socket.edges;
-            if self.session.has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
+            if self.session.blocks().has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD)
+            {
                 edges.flags |= EdgeFlags::SOFT_ERROR;
                 edges.errno = 0;
             }
             if !self.session.put_edges(channel, socket.id, &edges) {
                 break;
             }
-            self.session.wake_for(index);
+            self.session.wakeups.note_socket(index);
         }
     }
 }

@@ -92,7 +92,7 @@ impl Socket {
             return None;
         };
         let session = sessions.get(self.session);
-        if l.audience.is_late(now) && session.is_some_and(|s| s.host.hurry_requests()) {
+        if l.audience.is_late(now) && session.is_some_and(|s| s.host.pending.hurry()) {
             l.audience.put_off(now);
         }
         let has_accepted = l.has_accepted();

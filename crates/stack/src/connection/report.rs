@@ -141,7 +141,7 @@ impl Socket {
     #[cold]
     pub(crate) fn tell_owner_of_urgent(&self, sessions: &mut Sessions) {
         if let Some(session) = sessions.get_mut(self.session) {
-            session.host.note_urgent(self.id, &self.edges());
+            session.host.owners().note_urgent(self.id, &self.edges());
         }
     }
 

@@ -63,8 +63,14 @@ impl Transfers<'_> {
         };
         let session = self.sessions.get(one.session);
         if let Some(session) = session.filter(|_| one.session == other.session) {
-            session.host.set_other_end(one.id.index, other.id.index);
-            session.host.set_other_end(other.id.index, one.id.index);
+            session
+                .host
+                .blocks()
+                .set_other_end(one.id.index, other.id.index);
+            session
+                .host
+                .blocks()
+                .set_other_end(other.id.index, one.id.index);
         }
     }
 
@@ -227,7 +233,7 @@ impl Socket {
             }
             if is_urgent {
                 // With what tells of it, so that a handler of SIGURG finds it.
-                s.host.note_urgent(self.id, &edges);
+                s.host.owners().note_urgent(self.id, &edges);
             }
         }
         false

@@ -50,6 +50,7 @@ impl Transfers<'_> {
                 let unreported_limit = whole_room(&reader.options, &sender.options) / 4;
                 session
                     .host
+                    .blocks()
                     .set_unreported_limit(reader.id, unreported_limit.max(1) as u32);
             }
         }
@@ -63,8 +64,9 @@ impl Socket {
             return;
         };
         let host = &session.host;
-        host.mark_waiting(self.id.index, l.queue.has_entering());
+        host.blocks()
+            .mark_waiting(self.id.index, l.queue.has_entering());
         // What its host has accepted and said for later.
-        host.hurry_requests();
+        host.pending.hurry();
     }
 }

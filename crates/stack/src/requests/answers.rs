@@ -36,14 +36,14 @@ impl Sessions {
     /// A session has said what makes no sense.
     pub fn count_bad(&mut self, session: u32) {
         if let Some(s) = self.get_mut(session) {
-            s.host.bad_descriptors += 1;
+            s.host.meter.note_bad_descriptor();
         }
     }
 
     /// A request is answered later in this turn, or in another: there must be room for it.
     pub(super) fn owe(&mut self, from: From) {
         if let Some(s) = self.get_mut(from.session) {
-            s.host.owe_answer(from.channel);
+            s.host.channels.owe_answer(from.channel);
         }
     }
 
@@ -55,7 +55,7 @@ impl Sessions {
         answer: Result<(u64, Address), RequestError>,
     ) {
         if let Some(s) = self.get_mut(from.session) {
-            s.host.pay_answer(from.channel);
+            s.host.channels.pay_answer(from.channel);
         }
         self.answer(from, request, answer);
     }
@@ -85,7 +85,7 @@ impl Sessions {
                     address,
                 },
             );
-            s.host.wake_later(waiter, request.socket());
+            s.host.wakeups.note_waiter(waiter, request.socket());
         }
     }
 
@@ -100,7 +100,7 @@ impl Sessions {
     /// any more.
     pub(super) fn set_owner(&mut self, session: u32, socket: SocketId, edges: Edges) {
         if let Some(s) = self.get_mut(session) {
-            s.host.set_owner(socket, edges);
+            s.host.owners().set(socket, edges);
         }
     }
 
@@ -130,7 +130,7 @@ impl Sessions {
                 ..Edges::default()
             };
             s.host.put_edges(from.channel, id, &edges);
-            s.host.wake_for(id.index);
+            s.host.wakeups.note_socket(id.index);
         }
     }
 }

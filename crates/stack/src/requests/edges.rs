@@ -182,7 +182,7 @@ impl Socket {
         } else {
             self.tell_one(&mut session.host, channel, edges);
         }
-        session.host.wake_for(self.id.index);
+        session.host.wakeups.note_socket(self.id.index);
         if self.subscribers.single() == Some(channel) {
             self.note_reported(now);
         }
@@ -221,10 +221,10 @@ impl Sockets {
         let Some(s) = sessions.get_mut(from.session) else {
             return;
         };
-        if !s.host.has_pending(from.channel) {
+        if !s.host.channels.has_pending(from.channel) {
             return;
         }
-        while let Some(index) = s.host.next_pending(from.channel) {
+        while let Some(index) = s.host.channels.next_pending(from.channel) {
             let key = s.key(index);
             let Some(socket) = key.and_then(|key| self.get_mut(key)) else {
                 continue;
@@ -234,14 +234,14 @@ impl Sockets {
             }
             let mut edges = socket.edges();
             // A pending error is told once, which may have been then.
-            if s.host.has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
+            if s.host.blocks().has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
                 edges.flags |= EdgeFlags::SOFT_ERROR;
                 edges.errno = 0;
             }
             if !socket.tell_one(&mut s.host, from.channel, edges) {
                 break;
             }
-            s.host.wake_for(index);
+            s.host.wakeups.note_socket(index);
         }
     }
 }

@@ -59,7 +59,7 @@ impl Socket {
         if name == OptionName::ReceiveMessages {
             let host = sessions.get(self.session).map(|s| &s.host);
             // From where its program has read on.
-            let noted = host.and_then(|host| host.edges_noted(self.id));
+            let noted = host.and_then(|host| host.blocks().edges_noted(self.id));
             let begin = |rule| {
                 let rule = TimedRule { rule, within_ms: 0 };
                 Box::new(Messages::new(rule, noted.map_or(0, |(_, read)| read)))
@@ -85,13 +85,15 @@ impl Socket {
             | OptionName::ReceiveMessages
             | OptionName::ReceiveMessagesWithin => {
                 if let Some(s) = sessions.get_mut(session) {
-                    s.host.wake_for(index);
+                    s.host.wakeups.note_socket(index);
                 }
             }
             // Tuning may have overtaken the host's own note of it.
             OptionName::SendBuffer => {
                 if let Some(s) = sessions.get(session) {
-                    s.host.set_send_limit(index, self.options.send_buffer);
+                    s.host
+                        .blocks()
+                        .set_send_limit(index, self.options.send_buffer);
                 }
             }
             _ => {}

@@ -96,7 +96,7 @@ impl Setup<'_> {
             .sessions
             .get_mut(from.session)
             .ok_or(RequestError::NoSocket)?;
-        if !s.host.has_block(id.index) || s.key(id.index).is_some() {
+        if !s.host.blocks().has(id.index) || s.key(id.index).is_some() {
             return Err(RequestError::NoSocket);
         }
         let Some(share) = s.take_socket_share() else {
@@ -105,7 +105,9 @@ impl Setup<'_> {
         };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
             // Unless the program has set it meanwhile, of which we are told next.
-            s.host.suggest_send_limit(id.index, options.send_buffer);
+            s.host
+                .blocks()
+                .suggest_send_limit(id.index, options.send_buffer);
         }
         let mut socket = Socket::new(
             id,

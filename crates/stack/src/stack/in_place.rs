@@ -272,7 +272,7 @@ impl Stack {
             return Some(Received::Usual(received));
         };
         // What was asked for before the segment came is done before it is taken.
-        let waits = is_first && next.session.host.has_requests();
+        let waits = is_first && next.session.host.pending.has_any();
         let mut segment = None;
         if !waits && meta.checksum != RxChecksum::Unknown {
             let frame = buffer.frame(meta.len);

@@ -71,7 +71,7 @@ fn those_before_it_are_accepted_with_it() {
     says(&mut single, next);
     assert_eq!(unaccepted(&single, listener, &[next]), (0, 0));
     let session = single.stack.sessions.get(single.session());
-    assert_eq!(session.unwrap().host.bad_descriptors, 0);
+    assert_eq!(session.unwrap().host.meter.bad_descriptors(), 0);
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn filled(single: &mut Single, count: u16) -> Vec<(SocketId, TcpHeader)> {
         socket.options.send_buffer = SIZE;
         socket.options.send_fixed = socket.id == sockets[sockets.len() - 1];
         let session = single.stack.sessions.get(socket.session).unwrap();
-        session.host.set_send_limit(socket.id.index, SIZE);
+        session.host.blocks().set_send_limit(socket.id.index, SIZE);
     }
     single.turn();
     sockets.into_iter().zip(next).collect()

@@ -233,7 +233,7 @@ fn edges_that_cannot_be_are_counted_and_without_effect() {
         single.turn();
         let bad = |single: &Single| {
             let session = single.stack.sessions.get(single.session());
-            session.unwrap().host.bad_descriptors
+            session.unwrap().host.meter.bad_descriptors()
         };
         let before = bad(&single);
         let edges = |snd_edge, rcv_consumed| Request::Edges {
@@ -407,7 +407,7 @@ fn the_memory_of_datagrams_that_were_read_is_free_again() {
     single.turn();
     assert_eq!(single.free_chunks(), free);
     let session = single.stack.sessions.get(single.session()).unwrap();
-    assert_eq!(session.host.bad_descriptors, 0);
+    assert_eq!(session.host.meter.bad_descriptors(), 0);
     datagram(&mut single, b"three");
     let mut record = [0; 32];
     copy_out(&single.arena, socket.index, 2 * span, &mut record);

@@ -71,7 +71,11 @@ impl Hostile {
         let (fd, id) = content.file();
         let kept = fd.try_clone().unwrap();
         let host = &mut single.stack.sessions.get_mut(session).unwrap().host;
-        assert!(host.lend_file(OfferedFile::check(fd).unwrap(), 0).is_ok());
+        assert!(
+            host.send
+                .lend_file(OfferedFile::check(fd).unwrap(), 0)
+                .is_ok()
+        );
         Self {
             session,
             channel: HostChannel::new(arena.clone(), 0),
@@ -152,7 +156,7 @@ impl Hostile {
     /// The stack takes what was published, as the engine has it.
     fn take(&mut self, single: &mut Single) {
         let from = self.from();
-        self.host(single).begin_requests();
+        self.host(single).pending.begin();
         single.stack.tell_rest(from);
         for _ in 0..1_000 {
             match self.host(single).next_request(from.channel, 8) {
@@ -164,7 +168,7 @@ impl Hostile {
                 _ => break,
             }
         }
-        self.host(single).note_requests(from.channel);
+        self.host(single).channels.note_taken(from.channel);
     }
 
     /// The stack's half of its session.

@@ -157,7 +157,7 @@ impl Machine {
         let (fd, id) = response.file();
         let session = self.stack.sessions.get_mut(self.session).unwrap();
         let file = OfferedFile::check(fd).unwrap();
-        assert!(session.host.lend_file(file, 0).is_ok());
+        assert!(session.host.send.lend_file(file, 0).is_ok());
         self.program.file = Some(id);
     }
 
@@ -199,7 +199,7 @@ impl Machine {
             all.add(&socket.meter);
         }
         for (_, socket) in self.stack.sockets.iter().filter(|(_, s)| s.has_block()) {
-            let counted = session.host.crossings_of(socket.id);
+            let counted = session.host.meter.of(socket.id);
             let seen = observer.of_socket(socket.id);
             assert_eq!(counted.to_adapter.descriptors, seen.to_adapter);
             assert_eq!(counted.to_host.descriptors, seen.to_host);
@@ -291,7 +291,7 @@ impl Machine {
     /// Takes those that are to be taken before a frame.
     fn take_requests_before_frames(&mut self) {
         let session = self.stack.sessions.get(self.session);
-        if session.is_some_and(|s| s.host.has_requests_before_frames()) {
+        if session.is_some_and(|s| s.host.pending.has_any_before_frames()) {
             self.take_requests();
         }
     }
@@ -301,7 +301,7 @@ impl Machine {
             return false;
         };
         if let Some(session) = self.stack.sessions.get_mut(self.session) {
-            session.host.begin_requests();
+            session.host.pending.begin();
         }
         let from = From {
             session: self.session,
@@ -319,7 +319,7 @@ impl Machine {
         if taken != 0
             && let Some(session) = self.stack.sessions.get_mut(self.session)
         {
-            session.host.note_requests(channel);
+            session.host.channels.note_taken(channel);
         }
         taken != 0
     }
@@ -422,7 +422,7 @@ impl Machine {
             return;
         };
         session.host.close_channel(channel);
-        session.host.free_waiters_of(ended.name);
+        session.host.wakeups.free_waiters_of(ended.name);
         for index in session.sockets_among(0..session.blocks()) {
             let key = self.stack.sessions.socket_of(self.session, index);
             let key = key.expect("its session knows it");
@@ -470,7 +470,7 @@ impl Machine {
             let (free, all) = self.program.send_chunks();
             assert_eq!(free, all, "chunks of send streams are lost");
         }
-        assert_eq!(session.host.bad_descriptors, 0);
+        assert_eq!(session.host.meter.bad_descriptors(), 0);
         assert!(!stack.status().has_fragments(), "fragments wait for ever");
     }
 

@@ -277,7 +277,7 @@ fn requests_without_sense_are_counted() {
     let mut single = Single::new(GEOMETRY, 1);
     let bad = |single: &Single| {
         let session = single.stack.sessions.get(single.session());
-        session.unwrap().host.bad_descriptors
+        session.unwrap().host.meter.bad_descriptors()
     };
     let open = |index| Request::Open {
         socket: SocketId {

@@ -126,7 +126,7 @@ fn the_last_chunk_is_taken_back_when_all_is_done_with_and_quiet() {
             assert_eq!(sending.in_use(), 0, "{of:?}, {round}: it is quiet");
         }
         let session = sending.single.stack.sessions.get(sending.single.session());
-        assert_eq!(session.unwrap().host.bad_descriptors, 0);
+        assert_eq!(session.unwrap().host.meter.bad_descriptors(), 0);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::abi::{EdgeFlags, Edges, Hurry, OpenFlags, Request, SocketId, SocketKind};
 use crate::adapter::session::small;
-use crate::adapter::{Delays, Next};
+use crate::adapter::{AdapterSession, Delays, Next};
 use crate::host::{HostChannel, HostSession};
 use longshore_ring::Doorbell;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl Both {
     }
 
     fn take_all(&mut self) -> u32 {
-        self.adapter.begin_requests();
-        self.adapter.flagged(0);
+        self.adapter.pending.begin();
+        self.adapter.pending.take_flags(0);
         let next =
             || matches!(self.adapter.next_request(CHANNEL, 8), Next::Request(..)).then_some(());
         std::iter::from_fn(next).count() as u32
@@ -67,7 +67,7 @@ fn requests_are_due_when_enough_wait_or_the_first_has_waited() {
     {
         both.ask(hurry);
         assert_eq!(both.due(100 + n as u64), Due::At(100 + TIME));
-        assert!(!both.adapter.has_requests_before_frames());
+        assert!(!both.adapter.pending.has_any_before_frames());
         assert!(!both.adapter.still_has_requests(), "it is known since when");
     }
     assert_eq!(both.due(99 + TIME), Due::At(100 + TIME));
@@ -89,7 +89,7 @@ fn what_waits_for_others_alone_begins_no_batch() {
     assert!(!both.adapter.still_has_requests());
     both.ask(Hurry::First);
     assert_eq!(both.due(100), Due::Never);
-    assert!(both.adapter.has_requests_before_frames());
+    assert!(both.adapter.pending.has_any_before_frames());
     both.ask(Hurry::Later);
     assert_eq!(both.due(101), Due::Now, "but it counts");
 }
@@ -122,7 +122,7 @@ fn requests_count_and_not_their_slots() {
 fn a_flag_without_requests_and_a_broken_ring_are_looked_at() {
     let mut both = Both::new(4);
     assert!(!both.adapter.still_has_requests());
-    both.adapter.flag_channel(CHANNEL);
+    both.adapter.pending.flag_channel(CHANNEL);
     assert_eq!(both.due(1), Due::Now);
     both.take_all();
     both.ask(Hurry::Now);
@@ -148,7 +148,7 @@ fn completions_are_held_until_there_are_enough_or_the_first_has_waited() {
     for round in [1000, 50_000] {
         for n in 0..2 {
             both.adapter.put_edges(CHANNEL, SOCKET, &edges);
-            both.adapter.wake_later(Some(2), SOCKET);
+            both.adapter.wakeups.note_waiter(Some(2), SOCKET);
             let held = both.adapter.completions_held_until(round + n);
             assert_eq!(held, Some(round + TIME));
             assert!(!both.adapter.owes_wakeups(), "nobody is woken for these");

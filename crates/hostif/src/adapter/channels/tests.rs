@@ -1,7 +1,8 @@
 //! Rings that were broken, requests that take the place of others, flags, and room for answers.
 
 use super::*;
-use crate::abi::EdgeFlags;
+use crate::abi::{EdgeFlags, Hurry};
+use crate::adapter::AdapterSession;
 use crate::adapter::session::small;
 use crate::host::HostChannel;
 use longshore_ring::Doorbell;
@@ -33,10 +34,10 @@ fn a_ring_that_was_broken_stays_broken() {
     // One that counts from the beginning again takes back what was published.
     asks(&mut HostChannel::new(arena, 3));
     assert_eq!(session.next_request(3, 8), Next::Broken);
-    assert_eq!(session.bad_descriptors, 1);
+    assert_eq!(session.meter.bad_descriptors(), 1);
     asks(&mut host);
     assert_eq!(session.next_request(3, 8), Next::Nothing);
-    assert_eq!(session.bad_descriptors, 1);
+    assert_eq!(session.meter.bad_descriptors(), 1);
     // The channel's next process begins anew.
     session.close_channel(3);
     session.open_channel(3);
@@ -71,10 +72,10 @@ fn what_takes_the_place_of_an_urgent_request_is_urgent() {
             host.hurry(&doorbell);
         }
         host.put(&edges(20)).unwrap();
-        session.begin_requests();
-        assert_eq!(session.flagged(0), 1 << 3);
+        session.pending.begin();
+        assert_eq!(session.pending.take_flags(0), 1 << 3);
         assert_eq!(session.next_request(3, 8), Next::Nothing);
-        session.declare_asleep();
+        session.pending.declare_asleep();
         assert!(!session.still_has_requests());
         host.publish_for(Hurry::Later, &doorbell, false);
         assert_eq!(arena.header().engine.is_declared(), !is_urgent);
@@ -83,7 +84,7 @@ fn what_takes_the_place_of_an_urgent_request_is_urgent() {
             panic!("it was published")
         };
         assert_eq!(Request::decode(&taken), Ok(edges(20)));
-        session.declare_awake();
+        session.pending.declare_awake();
     }
 }
 
@@ -118,17 +119,17 @@ fn no_request_is_taken_whose_answer_might_find_no_room() {
     host.publish(&doorbell, false);
     let room = crate::abi::RING as u32;
     assert_eq!(session.next_request(70, room + 1), Next::NoRoom);
-    session.owe_answer(70);
-    session.owe_answer(70);
+    session.channels.owe_answer(70);
+    session.channels.owe_answer(70);
     assert_eq!(session.next_request(70, room - 1), Next::NoRoom);
     let taken = Next::Request(subscribe().encode(), Immediate::default());
     assert_eq!(session.next_request(70, room - 2), taken);
-    session.pay_answer(70);
+    session.channels.pay_answer(70);
     assert_eq!(session.next_request(70, room - 1), taken);
     // One that is paid twice owes nothing.
-    session.pay_answer(70);
-    session.pay_answer(70);
-    session.owe_answer(70);
+    session.channels.pay_answer(70);
+    session.channels.pay_answer(70);
+    session.channels.owe_answer(70);
     host.put(&subscribe()).unwrap();
     host.publish(&doorbell, false);
     assert_eq!(session.next_request(70, room), Next::NoRoom);
@@ -136,60 +137,19 @@ fn no_request_is_taken_whose_answer_might_find_no_room() {
 }
 
 #[test]
-fn a_channel_that_was_not_looked_at_is_flagged_again_and_no_other() {
-    let session = open_many();
-    assert_eq!((session.channel_words(), session.flagged_words()), (2, 0));
-    assert!(!session.has_requests());
-    session.flag_channel(70);
-    assert!(session.has_requests() && session.flagged_words() == 0b10);
-    assert_eq!((session.flagged(0), session.flagged(1)), (0, 1 << 6));
-    assert_eq!((session.flagged(1), session.flagged_words()), (0, 0));
-    session.flag_again(0, 0b101);
-    assert_eq!((session.flagged_words(), session.flagged(0)), (0b01, 0b101));
-}
-
-#[test]
 fn a_channel_is_open_while_a_process_has_it() {
     let mut session = open_many();
-    assert!(session.is_open(70) && !session.is_open(3) && !session.is_open(u16::MAX));
+    assert!(
+        session.channels.is_open(70)
+            && !session.channels.is_open(3)
+            && !session.channels.is_open(u16::MAX)
+    );
     session.close_channel(70);
-    assert!(!session.is_open(70));
+    assert!(!session.channels.is_open(70));
     // There is no such channel.
     session.open_channel(u16::MAX);
     session.close_channel(u16::MAX);
-    assert!(!session.is_open(u16::MAX));
-}
-
-/// Each request that can wait is waited for from when it was first seen on.
-#[test]
-fn requests_wait_for_as_long_as_they_may_and_the_next_as_long_again() {
-    let delays = Delays {
-        soon: 50,
-        held_back: 2_000,
-    };
-    for (hurry, wait) in [(Hurry::Soon, 50), (Hurry::HeldBack, 2_000)] {
-        let mut session = open_many();
-        let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
-        let mut host = HostChannel::new(arena, 70);
-        assert_eq!(session.requests_due(0, delays), Due::Never);
-        for began in [1_000, 10_000] {
-            host.put(&subscribe()).unwrap();
-            host.publish_for(hurry, &doorbell, false);
-            let later = match hurry {
-                Hurry::Soon => Due::Soon,
-                _ => Due::At(began + wait),
-            };
-            assert_eq!(session.requests_due(began, delays), later);
-            assert_eq!(session.requests_due(began + wait - 1, delays), later);
-            assert_eq!(session.requests_due(began + wait, delays), Due::Now);
-            session.begin_requests();
-            assert_eq!(session.flagged(1), 1 << 6);
-            let taken = Next::Request(subscribe().encode(), Immediate::default());
-            assert_eq!(session.next_request(70, 8), taken);
-            session.note_requests(70);
-            assert!(!session.release_requests(UnderWay::Nothing));
-        }
-    }
+    assert!(!session.channels.is_open(u16::MAX));
 }
 
 /// Packets between sockets of the engine are under way: the places of requests are kept for two
@@ -204,8 +164,8 @@ fn places_of_requests_are_kept_for_a_few_turns_at_most() {
         host.put(&subscribe()).unwrap();
         host.publish(&doorbell, false);
         assert!(matches!(session.next_request(70, 8), Next::Request(..)));
-        session.note_requests(70);
-        session.note_requests(70);
+        session.channels.note_taken(70);
+        session.channels.note_taken(70);
         for _ in 0..2 {
             assert!(session.release_requests(UnderWay::Passing));
             assert_eq!(given_back(), taken - 1);
@@ -238,7 +198,7 @@ fn a_request_is_kept_for_two_turns_of_its_own() {
             host.publish(&doorbell, false);
             let taken = Next::Request(request.encode(), Immediate::default());
             assert_eq!(session.next_request(3, 8), taken);
-            session.note_requests(3);
+            session.channels.note_taken(3);
         }
         let are_kept = session.release_requests(under_way);
         (arena.control(3).requests.given_back(), are_kept)
@@ -270,35 +230,6 @@ fn a_request_is_kept_for_two_turns_of_its_own() {
     assert_eq!(turns, Some(usize::from(MOST_QUEUED) + 1));
 }
 
-#[test]
-fn requests_that_wait_for_others_are_for_now_if_there_are_any() {
-    let mut session = small();
-    session.open_channel(3);
-    assert!(!session.hurry_requests() && !session.has_requests());
-    let mut host = HostChannel::new(session.arena().clone(), 3);
-    host.put(&subscribe()).unwrap();
-    host.publish_for(Hurry::Later, &Doorbell::new().unwrap(), false);
-    assert!(!session.still_has_requests());
-    assert!(session.hurry_requests() && session.still_has_requests());
-}
-
-/// What is fetched soon is the earlier of the two.
-#[test]
-fn those_that_are_held_back_are_fetched_with_those_that_are_due_soon() {
-    let mut session = small();
-    let any = &session.arena().header().requests_pending.any;
-    any.store(Hurry::HeldBack as u32, Ordering::Relaxed);
-    let delays = Delays {
-        soon: 50,
-        held_back: 1000,
-    };
-    assert_eq!(session.requests_due(7, delays), Due::At(1007));
-    let any = &session.arena().header().requests_pending.any;
-    any.fetch_or(Hurry::Soon as u32, Ordering::Relaxed);
-    assert_eq!(session.requests_due(8, delays), Due::Soon);
-    assert_eq!(session.requests_due(58, delays), Due::Now);
-}
-
 /// A socket is counted from the request by which it is opened, with the doorbell that was rung
 /// for it.
 #[test]
@@ -315,9 +246,9 @@ fn what_crosses_for_a_socket_is_counted_from_its_first_request_on() {
     let mut fetched = |session: &mut AdapterSession, request, rings| {
         host.put(&request).unwrap();
         host.publish(&Doorbell::new().unwrap(), false);
-        (0..rings).for_each(|_| session.note_doorbell());
+        (0..rings).for_each(|_| session.meter.note_doorbell());
         assert!(matches!(session.next_request(3, 8), Next::Request(..)));
-        let to_adapter = session.crossings_of(socket).to_adapter;
+        let to_adapter = session.meter.of(socket).to_adapter;
         (to_adapter.descriptors.count, to_adapter.wakeups)
     };
     assert_eq!(
@@ -377,25 +308,4 @@ fn requests_come_one_by_one() {
     }
     assert!(!adapter.pending(arena));
     assert_eq!(adapter.next(arena), Ok(None));
-}
-
-/// Whatever the number of their channel.
-#[test]
-fn requests_of_any_channel_make_a_batch() {
-    use crate::adapter::Batching;
-    let mut session = open_many();
-    session.set_batching(Batching::fixed(2, 1000).unwrap());
-    let mut host = HostChannel::new(session.arena().clone(), 70);
-    let delays = Delays {
-        soon: 50,
-        held_back: 1000,
-    };
-    for due in [Due::At(1007), Due::Now] {
-        host.put(&subscribe()).unwrap();
-        host.publish(&Doorbell::new().unwrap(), false);
-        assert_eq!(session.requests_due(7, delays), due);
-    }
-    for (descriptors, microseconds) in [(0, 5), (5, 0), (0, 0)] {
-        assert_eq!(Batching::fixed(descriptors, microseconds), None);
-    }
 }

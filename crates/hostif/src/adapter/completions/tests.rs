@@ -71,8 +71,8 @@ fn what_is_published_is_seen_once_by_its_process() {
     // To a channel of nobody nothing is told, and that is no fault.
     session.put_answer(9, &answer(socket, 8));
     assert!(session.put_edges(9, socket, &edges));
-    assert!(!session.has_pending(9));
-    assert_eq!(session.bad_descriptors, 0);
+    assert!(!session.channels.has_pending(9));
+    assert_eq!(session.meter.bad_descriptors(), 0);
 }
 
 /// What crosses is counted for the session, and for the socket that it is about.
@@ -80,14 +80,14 @@ fn what_is_published_is_seen_once_by_its_process() {
 fn descriptors_are_counted_for_their_sockets() {
     let (mut session, _channels) = session();
     let [one, other] = [1, 2].map(|index| begun(&session, index));
-    session.begin_meter(one);
+    session.meter.begin(one);
     session.put_answer(0, &answer(one, 7));
     session.put_edges(0, one, &edges(5));
     session.put_edges(0, other, &edges(5));
     session.publish();
-    let of_one = session.crossings_of(one).to_host.descriptors;
+    let of_one = session.meter.of(one).to_host.descriptors;
     assert_eq!(of_one.count, 2);
-    assert_eq!(session.crossings_of(other).to_host.descriptors.count, 0);
+    assert_eq!(session.meter.of(other).to_host.descriptors.count, 0);
     assert_eq!(session.crossings().to_host.descriptors.count, 3);
     assert!(of_one.bytes > 0);
     // Of another socket in the same block nothing is known, and of this one nothing any more.
@@ -95,9 +95,9 @@ fn descriptors_are_counted_for_their_sockets() {
         generation: one.generation + 1,
         ..one
     };
-    assert_eq!(session.crossings_of(next).to_host.descriptors.count, 0);
-    session.end_meter(one.index);
-    assert_eq!(session.crossings_of(one).to_host.descriptors.count, 0);
+    assert_eq!(session.meter.of(next).to_host.descriptors.count, 0);
+    session.meter.end(one.index);
+    assert_eq!(session.meter.of(one).to_host.descriptors.count, 0);
 }
 
 /// A socket for which there is no room is noted once, its process is told that there is more, and
@@ -116,23 +116,23 @@ fn a_full_ring_puts_off_and_loses_nothing() {
     assert!(!session.put_edges(0, late, &edges(1)));
     assert!(!session.put_edges(0, late, &edges(2)));
     session.publish();
-    assert!(session.has_pending(0));
-    assert!(!session.has_pending(1), "another's");
+    assert!(session.channels.has_pending(0));
+    assert!(!session.channels.has_pending(1), "another's");
     let all = told(&mut process);
     assert_eq!(all.last(), Some(&Completion::More));
     let mores = all.iter().filter(|told| **told == Completion::More);
     assert_eq!((mores.count(), all.len() as u64), (1, edge + 1));
     process.ask_for_more(&Doorbell::new().unwrap());
-    assert!(session.has_pending(0));
-    let pending: Vec<u32> = std::iter::from_fn(|| session.next_pending(0)).collect();
+    assert!(session.channels.has_pending(0));
+    let pending: Vec<u32> = std::iter::from_fn(|| session.channels.next_pending(0)).collect();
     assert_eq!(pending, [socket.index, late.index]);
-    assert!(!session.has_pending(0));
+    assert!(!session.channels.has_pending(0));
     assert!(session.put_edges(0, late, &edges(3)), "there is room");
     session.publish();
     let edges = edges(3);
     let socket = late;
     assert_eq!(told(&mut process), [Completion::Edges { socket, edges }]);
-    assert_eq!(session.bad_descriptors, 0);
+    assert_eq!(session.meter.bad_descriptors(), 0);
 }
 
 /// A death is in the block, too, where a program that only writes sees it.
@@ -177,7 +177,7 @@ fn those_that_wait_for_a_socket_are_woken_after_publication() {
     let host = crate::HostSession::of(&arena);
     let waiters = [7, 8].map(|name| host.claim_waiter(name, 0).unwrap());
     let [one, other] = [1, 2].map(|index| begun(&session, index));
-    session.begin_meter(one);
+    session.meter.begin(one);
     for (socket, waiter) in [(one, waiters[0]), (other, waiters[1])] {
         arena.block(socket.index).add_waiter(waiter);
     }
@@ -199,9 +199,9 @@ fn those_that_wait_for_a_socket_are_woken_after_publication() {
     assert_eq!(asleep(), [false, true]);
     assert!(!session.owes_wakeups());
     assert_eq!(session.crossings().to_host.wakeups, 1);
-    assert_eq!(session.crossings_of(one).to_host.wakeups, 1);
+    assert_eq!(session.meter.of(one).to_host.wakeups, 1);
     // Whoever does not sleep is not woken.
-    session.wake_for(one.index);
+    session.wakeups.note_socket(one.index);
     session.publish();
     session.wake(10);
     assert_eq!(session.crossings().to_host.wakeups, 1);
@@ -219,7 +219,7 @@ fn those_that_wait_for_a_socket_are_woken_after_publication() {
     sleep();
     let unlisted = &arena.block(other.index).unlisted_waiters;
     unlisted.store(1, Ordering::Relaxed);
-    session.wake_for(other.index);
+    session.wakeups.note_socket(other.index);
     session.publish();
     session.wake(10);
     assert_eq!(asleep(), [false, false], "all of them");
@@ -227,7 +227,7 @@ fn those_that_wait_for_a_socket_are_woken_after_publication() {
     session.wake_everybody();
     assert_eq!(asleep(), [false, false]);
     sleep();
-    session.wake_later(Some(waiters[1] as u16), other);
+    session.wakeups.note_waiter(Some(waiters[1] as u16), other);
     session.publish();
     session.wake(10);
     assert_eq!(asleep(), [true, false]);
@@ -250,8 +250,8 @@ fn many_are_woken_in_parts() {
     for waiter in &waiters {
         arena.waiters()[*waiter as usize].declare(Sleep::Futex);
         // Each twice.
-        session.wake_later(Some(*waiter as u16), socket);
-        session.wake_later(Some(*waiter as u16), socket);
+        session.wakeups.note_waiter(Some(*waiter as u16), socket);
+        session.wakeups.note_waiter(Some(*waiter as u16), socket);
     }
     session.publish();
     assert_eq!((session.wake(3), asleep()), (3, 2));
@@ -262,7 +262,7 @@ fn many_are_woken_in_parts() {
     for waiter in &waiters {
         arena.waiters()[*waiter as usize].declare(Sleep::Futex);
     }
-    session.wake_everybody_later();
+    session.wakeups.note_everybody();
     assert_eq!((session.wake(2), asleep()), (2, 3));
     assert_eq!((session.wake(2), asleep()), (2, 1));
     assert_eq!((session.wake(2), asleep()), (1, 0));
@@ -276,18 +276,18 @@ fn many_are_woken_in_parts() {
 fn words_and_entries_are_counted() {
     let (mut session, _channels) = session();
     let [one, other] = [1, 2].map(|index| begun(&session, index));
-    session.begin_meter(one);
+    session.meter.begin(one);
     let control = |session: &AdapterSession| {
         let moved = session.crossings().to_host.control;
         (moved.transfers, moved.bytes)
     };
     assert_eq!(control(&session), (0, 0));
-    session.set_error(one, 104, 1);
-    session.set_error(other, 104, 1);
+    session.blocks().set_error(one, 104, 1);
+    session.blocks().set_error(other, 104, 1);
     assert_eq!(control(&session), (4, 16));
-    let of_one = session.crossings_of(one).to_host.control;
+    let of_one = session.meter.of(one).to_host.control;
     assert_eq!((of_one.transfers, of_one.bytes), (2, 8));
-    assert_eq!(session.crossings_of(other).to_host.control.transfers, 0);
+    assert_eq!(session.meter.of(other).to_host.control.transfers, 0);
     let mut stream = ReceiveStream::EMPTY;
     // The first entry is as it was: it names the first chunk.
     let bytes = vec![1; 3 * crate::CHUNK];
@@ -340,31 +340,31 @@ fn edges_take_a_slot_before_the_version_that_has_lengths() {
 fn that_there_is_more_is_published_by_itself() {
     let (mut session, [mut process, _]) = session();
     let socket = begun(&session, 1);
-    session.begin_meter(socket);
+    session.meter.begin(socket);
     let mut edge = 0;
     while edge < u64::from(crate::RING as u32) - 16 {
         assert!(session.put_edges(0, socket, &edges(edge)));
         edge += 1;
     }
     session.publish();
-    assert_eq!(session.put_off(), 0);
-    assert!(session.channels.staged.is_empty(), "all is published");
+    assert_eq!(session.channels.put_off(), 0);
+    assert!(!session.channels.has_staged(), "all is published");
     for put_off in 1..=2 {
         assert!(!session.put_edges(0, socket, &edges(edge)));
-        assert_eq!(session.put_off(), put_off);
+        assert_eq!(session.channels.put_off(), put_off);
     }
     session.publish();
     let told = told(&mut process);
     assert_eq!(told.len() as u64, edge + 1);
     assert_eq!(told.last(), Some(&Completion::More));
-    let of_it = session.crossings_of(socket).to_host.descriptors;
+    let of_it = session.meter.of(socket).to_host.descriptors;
     assert_eq!(of_it.count, edge + 1);
-    assert_eq!(session.bad_descriptors, 0);
+    assert_eq!(session.meter.bad_descriptors(), 0);
     // It is taken: there may be more to tell again.
     process.release();
     let end = session.channels.end(0).unwrap();
     let arena = session.arena.clone();
-    assert!(end.channel.say_more(&arena).unwrap().is_some());
+    assert!(end.say_more(&arena).unwrap().is_some());
 }
 
 /// A process that says it has taken what nobody told it.
@@ -383,7 +383,7 @@ fn a_process_that_breaks_its_own_ring_is_told_nothing_more() {
     c.release(&session.arena().control(0).completions);
     // What it says is looked at once it is full.
     let mut told = 0;
-    while session.bad_descriptors == 0 {
+    while session.meter.bad_descriptors() == 0 {
         assert!(session.put_edges(0, socket, &edges(told)));
         told += 1;
         assert!(told < 2000);
@@ -392,10 +392,10 @@ fn a_process_that_breaks_its_own_ring_is_told_nothing_more() {
     for _ in 0..20 {
         session.put_answer(0, &answer(socket, 7));
     }
-    let bad = session.bad_descriptors;
+    let bad = session.meter.bad_descriptors();
     assert!(bad > 1);
     assert!(session.put_edges(0, socket, &edges(told)));
-    assert_eq!(session.bad_descriptors, bad + 1);
+    assert_eq!(session.meter.bad_descriptors(), bad + 1);
 }
 
 /// What waits for more is told, and nobody is woken.

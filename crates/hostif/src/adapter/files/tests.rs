@@ -8,9 +8,8 @@ use super::*;
 use crate::abi::{
     Agreed, Features, FileExtent, Geometry, LEAST_RANGE, RANGE_BYTES, place_of_range,
 };
-use crate::adapter::{NotMoved, ReceiveStream, ToldRange};
+use crate::adapter::{AdapterSession, NotMoved, ReceiveStream, ToldRange};
 use crate::host::HostSession;
-use crate::transport::Arena;
 use longshore_ring::{EventfdSignaler, SharedBytes};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::os::fd::AsFd;
@@ -42,7 +41,7 @@ fn file(bytes: &[u8]) -> (OwnedFd, FileId) {
 
 fn lend(adapter: &mut AdapterSession, fd: &OwnedFd, now: u64) -> Result<(), OfferedFile> {
     let file = OfferedFile::check(fd.as_fd().try_clone_to_owned().unwrap());
-    adapter.lend_file(file.unwrap(), now)
+    adapter.send.lend_file(file.unwrap(), now)
 }
 
 /// Content by which it shows where it belongs.
@@ -263,7 +262,7 @@ fn a_file_is_let_go_of_when_no_stream_has_any_of_it() {
     host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
     let half = &adapter.arena.block(INDEX).snd;
     half.edge.store(30_000, Ordering::Relaxed);
-    let gone = |adapter: &mut AdapterSession, now| adapter.look_at_files(now).len();
+    let gone = |adapter: &mut AdapterSession, now| adapter.send.look_at_files(now).len();
     assert_eq!(gone(&mut adapter, 2_000), 0);
     // It is held, then it is on its way, then neither.
     assert_eq!(gone(&mut adapter, UNUSED_FOR * 2), 0);
@@ -278,7 +277,7 @@ fn a_file_is_let_go_of_when_no_stream_has_any_of_it() {
         "it was used meanwhile"
     );
     assert_eq!(gone(&mut adapter, UNUSED_FOR * 6), 1);
-    assert!(host.hold_file(id).is_none() && !adapter.has_files());
+    assert!(host.hold_file(id).is_none() && !adapter.send.has_files());
     // What says that there is a range of it is no stream any more.
     let range = gathered(&adapter, 0..10, Use::Read);
     assert_eq!(range, Err(BadStream));
@@ -422,7 +421,7 @@ fn what_another_has_received_is_read_where_it_lies() {
         assert_eq!(copied, Ok(Some(0)));
     }
     assert_eq!(gathered(&adapter, 0..40_000, Use::Pass), Err(BadStream));
-    assert!(adapter.begin_forwards());
+    assert!(adapter.send.begin_forwards());
     let (count, got) = gathered(&adapter, 0..40_000, Use::Pass).unwrap();
     assert_eq!(count, 1);
     for (piece, got) in got.chunks(5000).enumerate() {
@@ -431,5 +430,5 @@ fn what_another_has_received_is_read_where_it_lies() {
     }
     stream.consume(0, true, &mut adapter.receive);
     let (mut without, host) = session(Features::empty());
-    assert!(!without.begin_forwards() && !host.takes_forwards());
+    assert!(!without.send.begin_forwards() && !host.takes_forwards());
 }

@@ -110,7 +110,7 @@ impl Both {
     }
 
     fn give_back(&mut self) {
-        self.adapter.note_requests(CHANNEL);
+        self.adapter.channels.note_taken(CHANNEL);
         assert!(!self.adapter.release_requests(UnderWay::Nothing));
         self.session
             .acknowledge(self.socket.index, self.edge)
@@ -237,7 +237,6 @@ fn a_close_crosses_with_what_was_written_last() {
             .channels
             .end(CHANNEL)
             .unwrap()
-            .channel
             .pending(&both.adapter.arena)
     );
     assert_eq!(both.next(), Some((close, Immediate::default())));
@@ -354,7 +353,7 @@ fn what_begins_in_immediate_data_goes_on_where_it_lies() {
     );
     assert!(both.adapter.send.has_immediate(&immediate));
     // Its place is the next one's: but the chunks have all of it.
-    both.adapter.note_requests(CHANNEL);
+    both.adapter.channels.note_taken(CHANNEL);
     assert!(!both.adapter.release_requests(UnderWay::Nothing));
     assert!(!both.adapter.send.has_immediate(&immediate));
     assert_eq!(found(&both, 60..150, MAX_PIECES), (1, 0));
@@ -365,7 +364,7 @@ fn places_that_are_kept_for_what_is_under_way_are_another_rounds() {
     let mut both = Both::new();
     both.write(100, 60);
     let immediate = both.expect(60);
-    both.adapter.note_requests(CHANNEL);
+    both.adapter.channels.note_taken(CHANNEL);
     assert!(both.adapter.release_requests(UnderWay::Queued));
     assert!(both.adapter.send.has_immediate(&immediate));
     assert!(both.adapter.release_requests(UnderWay::Passing));

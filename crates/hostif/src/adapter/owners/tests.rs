@@ -1,6 +1,7 @@
 //! What one session can take of the engine's descriptors by owners of its sockets.
 
 use super::*;
+use crate::adapter::AdapterSession;
 use crate::{Arena, Geometry, SocketState};
 use longshore_ring::EventfdSignaler;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -34,7 +35,7 @@ fn socket(index: u32) -> SocketId {
 
 /// How many descriptors are made for the owner of this socket, who gets SIGURG.
 fn made(session: &mut AdapterSession, n: u32) -> usize {
-    session.make_owner(socket(n), 1, |_| Some(None)).len()
+    session.owners().make(socket(n), 1, |_| Some(None)).len()
 }
 
 /// Sockets whose owner is asked for and never set cost two descriptors each, or four.
@@ -47,11 +48,11 @@ fn owners_that_are_asked_for_and_not_set_are_few() {
         assert_eq!(made(&mut session, n), 1);
     }
     assert_eq!(made(&mut session, most), 0);
-    assert_eq!(session.bad_descriptors, 1);
+    assert_eq!(session.meter.bad_descriptors(), 1);
     // A socket for which it asks once more has what was made last.
     assert_eq!(made(&mut session, 0), 1);
     // One that is set makes room.
-    session.set_owner(socket(0), Edges::default());
+    session.owners().set(socket(0), Edges::default());
     assert_eq!(made(&mut session, most), 1);
 }
 
@@ -60,8 +61,8 @@ fn owners_that_are_asked_for_and_not_set_are_few() {
 #[cfg_attr(miri, ignore = "it has no pairs of sockets")]
 fn the_owner_hears_of_what_is_waited_for() {
     let mut session = session(64);
-    assert_eq!(session.make_owner(socket(0), 2, |_| Some(None)).len(), 2);
-    session.set_owner(socket(0), Edges::default());
+    assert_eq!(session.owners().make(socket(0), 2, |_| Some(None)).len(), 2);
+    session.owners().set(socket(0), Edges::default());
     let edges = |rcv_edge| Edges {
         rcv_edge,
         ..Edges::default()
@@ -85,10 +86,10 @@ fn a_session_has_so_many_sockets_with_an_owner() {
     let mut session = session(most + 64);
     for n in 0..most {
         assert_eq!(made(&mut session, n), 1, "{n}");
-        session.set_owner(socket(n), Edges::default());
+        session.owners().set(socket(n), Edges::default());
     }
     assert_eq!(made(&mut session, most), 0);
-    assert_eq!(session.bad_descriptors, 1);
+    assert_eq!(session.meter.bad_descriptors(), 1);
     assert_eq!(session.owners.set.len(), MOST);
 }
 
@@ -99,22 +100,22 @@ fn an_owner_is_charged_two_descriptors_for_each_signal() {
     let mut session = session(64);
     for signals in [1, 2] {
         let mut asked = 0;
-        let made = session.make_owner(socket(0), signals, |n| {
+        let made = session.owners().make(socket(0), signals, |n| {
             asked = n;
             Some(None)
         });
         assert_eq!((made.len(), asked), (signals as usize, 2 * signals));
     }
-    assert!(session.make_owner(socket(1), 1, |_| None).is_empty());
+    assert!(session.owners().make(socket(1), 1, |_| None).is_empty());
     // A socket that there is not, or no more.
     let gone = SocketId {
         index: 2,
         generation: 6,
     };
     for other in [socket(64), gone] {
-        assert!(session.make_owner(other, 1, |_| Some(None)).is_empty());
+        assert!(session.owners().make(other, 1, |_| Some(None)).is_empty());
     }
-    assert_eq!(session.bad_descriptors, 3);
+    assert_eq!(session.meter.bad_descriptors(), 3);
 }
 
 /// It hears of what is new, once, and of nothing once nobody is its owner.
@@ -122,8 +123,8 @@ fn an_owner_is_charged_two_descriptors_for_each_signal() {
 #[cfg_attr(miri, ignore = "it has no pairs of sockets")]
 fn an_owner_hears_of_news_alone_and_as_long_as_it_is_the_owner() {
     let mut session = session(64);
-    assert_eq!(session.make_owner(socket(0), 2, |_| Some(None)).len(), 2);
-    session.set_owner(socket(0), Edges::default());
+    assert_eq!(session.owners().make(socket(0), 2, |_| Some(None)).len(), 2);
+    session.owners().set(socket(0), Edges::default());
     assert!(!session.owners.is_empty() && !session.owners.has_due());
     let block = session.arena.block(0);
     block.snd.limit.store(300, Ordering::Release);
@@ -153,7 +154,7 @@ fn an_owner_hears_of_news_alone_and_as_long_as_it_is_the_owner() {
         session.owners.due.clear();
     }
     // Nothing was made for it: it has no owner any more.
-    session.set_owner(socket(0), Edges::default());
+    session.owners().set(socket(0), Edges::default());
     assert!(session.owners.is_empty());
 }
 
@@ -163,29 +164,29 @@ fn an_owner_hears_of_news_alone_and_as_long_as_it_is_the_owner() {
 fn an_owner_that_wants_sigurg_alone_hears_of_no_data() {
     let mut session = session(64);
     assert_eq!(made(&mut session, 0), 1);
-    session.set_owner(socket(0), Edges::default());
+    session.owners().set(socket(0), Edges::default());
     let edges = Edges {
         rcv_edge: 5,
         ..Edges::default()
     };
     session.note_edges(socket(0), &edges);
     assert!(!session.owners.has_due());
-    session.note_urgent(socket(0), &edges);
+    session.owners().note_urgent(socket(0), &edges);
     assert_eq!(session.owners.due, [(socket(0), OwnersSignal::Urgent)]);
 }
 
 /// An owner of socket 0 that wants both signals, and what its program has to raise them by.
 fn owned(session: &mut AdapterSession) -> Vec<OwnedFd> {
-    let made = session.make_owner(socket(0), 2, |_| Some(None));
+    let made = session.owners().make(socket(0), 2, |_| Some(None));
     let theirs = made.iter().map(|fd| fd.try_clone_to_owned().unwrap());
     let theirs = theirs.collect();
-    session.set_owner(socket(0), Edges::default());
+    session.owners().set(socket(0), Edges::default());
     theirs
 }
 
 /// What tells of the socket is published.
 fn publish(session: &mut AdapterSession) {
-    session.wake_for(0);
+    session.wakeups.note_socket(0);
     session.publish();
 }
 
@@ -216,7 +217,7 @@ fn signals_are_raised_with_the_next_publication() {
     }
     let words = session.crossings().to_host.control;
     for count in 1..=3 {
-        session.note_urgent(socket(0), &edges);
+        session.owners().note_urgent(socket(0), &edges);
         session.note_edges(
             socket(0),
             &Edges {
@@ -236,12 +237,12 @@ fn signals_are_raised_with_the_next_publication() {
     let mut moved = session.crossings().to_host.control;
     moved.take_out(&words);
     assert_eq!((moved.transfers, moved.bytes), (9, 3 * (2 + 2 + 8)));
-    assert_eq!(session.bad_descriptors, 0);
+    assert_eq!(session.meter.bad_descriptors(), 0);
     // One that its program has broken.
     shutdown(&theirs[0], Shutdown::Read).unwrap();
-    session.note_urgent(socket(0), &edges);
+    session.owners().note_urgent(socket(0), &edges);
     publish(&mut session);
-    assert_eq!(session.bad_descriptors, 1);
+    assert_eq!(session.meter.bad_descriptors(), 1);
     assert_eq!(raised(&session, OwnersSignal::Urgent), 3);
 }
 
@@ -254,17 +255,17 @@ fn a_signal_is_for_the_use_of_the_block_that_it_was_noted_for() {
         generation: 8,
         ..socket(0)
     };
-    session.note_urgent(other, &Edges::default());
+    session.owners().note_urgent(other, &Edges::default());
     publish(&mut session);
     assert_eq!(raised(&session, OwnersSignal::Urgent), 0);
-    session.note_urgent(socket(0), &Edges::default());
+    session.owners().note_urgent(socket(0), &Edges::default());
     publish(&mut session);
     assert_eq!(raised(&session, OwnersSignal::Urgent), 1);
-    session.forget_owner(1);
+    session.owners().forget(1);
     assert!(!session.owners.is_empty());
-    session.forget_owner(0);
+    session.owners().forget(0);
     assert!(session.owners.is_empty());
-    session.note_urgent(socket(0), &Edges::default());
+    session.owners().note_urgent(socket(0), &Edges::default());
     assert!(!session.owners.has_due());
 }
 
@@ -280,7 +281,7 @@ fn the_block_says_where_an_urgent_byte_is_that_has_come() {
             rcv_urgent,
             ..Edges::default()
         };
-        session.note_urgent(socket(0), &edges);
+        session.owners().note_urgent(socket(0), &edges);
         let said = &session.arena.block(0).rcv.urgent_come;
         assert_eq!(said.load(Ordering::Relaxed), come);
     }

@@ -29,12 +29,12 @@ fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
         let owners = claimed.map(|w| w.owner.load(Ordering::Relaxed));
         owners.collect::<Vec<_>>()
     };
-    assert_eq!(adapter.free_some_waiters_of(gone, 0, 2), Some(2));
+    assert_eq!(adapter.wakeups.free_some_waiters_of(gone, 0, 2), Some(2));
     assert_eq!(owners(), [0, other, gone, other, gone]);
-    assert_eq!(adapter.free_some_waiters_of(gone, 2, 2), Some(4));
-    assert_eq!(adapter.free_some_waiters_of(gone, 4, 2), None);
+    assert_eq!(adapter.wakeups.free_some_waiters_of(gone, 2, 2), Some(4));
+    assert_eq!(adapter.wakeups.free_some_waiters_of(gone, 4, 2), None);
     assert_eq!(owners(), [0, other, 0, other, 0]);
-    adapter.free_waiters_of(other);
+    adapter.wakeups.free_waiters_of(other);
     assert_eq!(owners(), [0; 5]);
 }
 
@@ -66,7 +66,11 @@ fn nothing_is_left_of_the_waiters_of_a_process_that_has_ended() {
         );
         arena.waiters()[waiter as usize].declare(longshore_ring::Sleep::Eventfd);
     }
-    assert_eq!(adapter.free_some_waiters_of(7, 0, 2), None, "there are two");
+    assert_eq!(
+        adapter.wakeups.free_some_waiters_of(7, 0, 2),
+        None,
+        "there are two"
+    );
     assert_eq!(closed.load(Ordering::Relaxed), 1);
     let sleeps = |waiter: usize| arena.waiters()[waiter].is_declared();
     assert_eq!((sleeps(0), sleeps(1)), (false, true));
@@ -88,18 +92,18 @@ fn some_are_woken_at_a_time_each_once_and_none_that_there_is_not() {
     };
     assert!(!adapter.owes_wakeups());
     for waiter in [0, 1, 2, 2, 1, 0, 500] {
-        adapter.wake_later(Some(waiter), socket);
+        adapter.wakeups.note_waiter(Some(waiter), socket);
     }
-    adapter.wake_later(None, socket);
+    adapter.wakeups.note_waiter(None, socket);
     let asleep = || arena.waiters().iter().filter(|w| w.is_declared()).count();
     assert_eq!((adapter.wake(2), asleep()), (2, 6));
     assert!(adapter.owes_wakeups());
     assert_eq!((adapter.wake(2), asleep()), (2, 5));
-    assert_eq!(adapter.bad_descriptors, 1);
+    assert_eq!(adapter.meter.bad_descriptors(), 1);
     assert!(!adapter.owes_wakeups());
     assert_eq!(adapter.meter.to_host.wakeups, 3);
     // All of them, some at a time.
-    adapter.wake_everybody_later();
+    adapter.wakeups.note_everybody();
     for left in [5, 4, 2, 0] {
         assert!(adapter.owes_wakeups());
         assert_eq!((adapter.wake(2), asleep()), (2, left));
@@ -229,15 +233,13 @@ fn all_are_woken_after_those_that_are_listed() {
         generation: 1,
     };
     for waiter in 0..3 {
-        adapter.wake_later(Some(waiter), socket);
+        adapter.wakeups.note_waiter(Some(waiter), socket);
     }
-    adapter.wake_everybody_later();
+    adapter.wakeups.note_everybody();
     assert_eq!((adapter.wake(5), adapter.owes_wakeups()), (5, true));
     assert_eq!((adapter.wake(5), adapter.owes_wakeups()), (5, true));
     assert_eq!((adapter.wake(5), adapter.owes_wakeups()), (1, false));
-    let awake = super::Wakeups::new(super::Eventfds::new(
-        std::sync::Arc::new(longshore_ring::EventfdSignaler::for_one()),
-        8,
-    ));
+    let eventfds = super::Eventfds::new(Arc::new(EventfdSignaler::for_one()), 8);
+    let awake = super::Wakeups::new(adapter.arena(), eventfds);
     assert!(!awake.has_any() && !awake.owes_any());
 }

@@ -200,16 +200,16 @@ fn that_a_connection_was_accepted_is_fetched_no_later_with_other_words() {
         both.host
             .put(&edges(CONNECTION, 0, 9, EdgeFlags::empty()))
             .unwrap();
-        both.adapter.begin_requests();
-        assert_eq!(both.adapter.flagged(0), 1 << CHANNEL);
+        both.adapter.pending.begin();
+        assert_eq!(both.adapter.pending.take_flags(0), 1 << CHANNEL);
         assert_eq!(both.taken(), []);
         both.host.publish_for(Hurry::Later, &both.doorbell, false);
-        assert!(both.adapter.has_requests_before_frames());
+        assert!(both.adapter.pending.has_any_before_frames());
         assert_eq!(both.taken().len(), 1);
-        both.adapter.begin_requests();
+        both.adapter.pending.begin();
         // And nothing else is fetched so.
         both.put(edges(CONNECTION, 0, 10, EdgeFlags::empty()));
-        assert!(!both.adapter.has_requests_before_frames());
+        assert!(!both.adapter.pending.has_any_before_frames());
     }
 }
 
@@ -298,7 +298,7 @@ struct Engine {
 impl Engine {
     fn asleep(version: u16) -> Self {
         let both = Both::new(version);
-        both.adapter.declare_asleep();
+        both.adapter.pending.declare_asleep();
         Self { both }
     }
 
@@ -315,7 +315,7 @@ impl Engine {
     fn was_woken(&self) -> bool {
         let engine = &self.both.adapter.arena().header().engine;
         let was_woken = !engine.is_declared();
-        self.both.adapter.declare_asleep();
+        self.both.adapter.pending.declare_asleep();
         was_woken
     }
 
@@ -340,19 +340,22 @@ fn an_engine_that_sleeps_is_woken_for_what_is_for_now() {
     assert_eq!(engine.pending(), Hurry::Now as u32);
     // What is only staged is published.
     engine.both.taken();
-    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    assert_eq!(engine.both.adapter.pending.take_flags(0), 1 << CHANNEL);
     engine.put(2);
     let (host, doorbell) = engine.host();
     host.hurry(doorbell);
     assert!(engine.was_woken());
     assert_eq!(engine.pending(), Hurry::Now as u32);
-    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    assert_eq!(engine.both.adapter.pending.take_flags(0), 1 << CHANNEL);
     // It has fetched all.
     assert_eq!(engine.both.taken().len(), 1);
     let (host, doorbell) = engine.host();
     host.hurry(doorbell);
     assert!(!engine.was_woken());
-    assert_eq!((engine.pending(), engine.both.adapter.flagged(0)), (0, 0));
+    assert_eq!(
+        (engine.pending(), engine.both.adapter.pending.take_flags(0)),
+        (0, 0)
+    );
 }
 
 /// With the first of them it was woken, to know since when.
@@ -410,13 +413,13 @@ fn a_process_that_has_made_room_has_its_channel_looked_at() {
     host.ask_for_more(doorbell);
     assert!(engine.was_woken());
     assert_eq!(engine.pending(), Hurry::Now as u32);
-    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    assert_eq!(engine.both.adapter.pending.take_flags(0), 1 << CHANNEL);
     assert_eq!(engine.both.taken().len(), 1);
     // With nothing to ask for, too.
     let (host, doorbell) = engine.host();
     host.ask_for_more(doorbell);
     assert!(engine.was_woken());
-    assert_eq!(engine.both.adapter.flagged(0), 1 << CHANNEL);
+    assert_eq!(engine.both.adapter.pending.take_flags(0), 1 << CHANNEL);
 }
 
 /// What is said of one socket in two requests is no reason to look before frames.
@@ -425,7 +428,7 @@ fn what_takes_the_place_of_another_is_fetched_no_earlier() {
     let mut both = Both::ours();
     for consumed in [5, 6, 7] {
         both.put(edges(CONNECTION, 0, consumed, EdgeFlags::empty()));
-        assert!(!both.adapter.has_requests_before_frames());
+        assert!(!both.adapter.pending.has_any_before_frames());
     }
     assert_eq!(both.taken().len(), 1);
 }

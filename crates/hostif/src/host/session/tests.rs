@@ -104,13 +104,13 @@ fn what_the_engine_says_to_all_is_read() {
     let (adapter, host) = both();
     let said = || (host.is_alone(), host.congestion(), host.is_closed());
     assert_eq!(said(), (false, 0, false));
-    adapter.set_engine_alone(true);
+    adapter.header().set_engine_alone(true);
     assert_eq!(said(), (true, 0, false));
-    adapter.set_congestion(2);
+    adapter.header().set_congestion(2);
     assert_eq!(said(), (true, 2, false));
-    adapter.mark_closed();
+    adapter.header().mark_closed();
     assert_eq!(said(), (true, 2, true));
-    adapter.set_engine_alone(false);
+    adapter.header().set_engine_alone(false);
     assert_eq!(said(), (false, 2, true));
 }
 
@@ -207,7 +207,7 @@ fn an_engine_that_sleeps_is_woken_to_fetch_what_was_for_later() {
     assert!(!rung(), "it is awake");
     let both = Hurry::Later as u32 | Hurry::Now as u32;
     assert_eq!(any.load(Ordering::Relaxed), both);
-    adapter.declare_asleep();
+    adapter.pending.declare_asleep();
     host.hurry_all(&doorbell);
     assert!(rung());
 }

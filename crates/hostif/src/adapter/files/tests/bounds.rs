@@ -121,7 +121,7 @@ fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
     for (fd, _) in &files {
         lend(&mut adapter, fd, 1_000).unwrap();
     }
-    assert!(adapter.has_files());
+    assert!(adapter.send.has_files());
     write(&adapter, &[b'-'; 2 * CHUNK]);
     let held = host.hold_file(files[1].1).unwrap();
     host.write_range(INDEX, (1, 0, 30_000), &held, 0).unwrap();
@@ -129,7 +129,7 @@ fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
     let half = &adapter.arena.block(INDEX).snd;
     half.told.store(CHUNK as u64 + 10, Ordering::Relaxed);
     half.edge.store(CHUNK as u64 + 30_000, Ordering::Relaxed);
-    let gone = |adapter: &mut AdapterSession, now| adapter.look_at_files(now).len();
+    let gone = |adapter: &mut AdapterSession, now| adapter.send.look_at_files(now).len();
     assert_eq!(gone(&mut adapter, 1_000), 0);
     assert_eq!(
         gone(&mut adapter, 1_000 + UNUSED_FOR * 2),
@@ -137,7 +137,7 @@ fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
         "that of nobody"
     );
     assert_eq!(gone(&mut adapter, 1_000 + UNUSED_FOR * 4), 0);
-    assert!(adapter.has_files() && host.hold_file(files[1].1).is_some());
+    assert!(adapter.send.has_files() && host.hold_file(files[1].1).is_some());
 }
 
 /// Across the end of a chunk where they go to.
@@ -180,7 +180,7 @@ fn no_more_is_put_together_than_there_is_room_for() {
         let written = host.write_forwarded((INDEX, piece * 5000), (SOURCE, 100), 200);
         assert_eq!(written, Ok(Some(0)));
     }
-    assert!(adapter.begin_forwards());
+    assert!(adapter.send.begin_forwards());
     let most = adapter.send.scratch.as_ref().unwrap().len() as u64;
     let (count, got) = gathered(&adapter, 0..most, Use::Read).unwrap();
     assert_eq!((count, got.len() as u64), (1, most));

@@ -339,7 +339,10 @@ fn a_ring_without_room_has_it_placed() {
     assert!(both.arrive(0, b"abc"));
     assert_eq!(both.tell(&[FIRST]).bytes, 3);
     both.take(0, true);
-    assert_eq!(both.adapter.next_pending(FIRST), Some(both.id.index));
+    assert_eq!(
+        both.adapter.channels.next_pending(FIRST),
+        Some(both.id.index)
+    );
     both.adapter.put_edges(FIRST, both.id, &both.edges);
     both.adapter.publish();
     assert_eq!(both.take(0, true), Some(both.edges));

@@ -63,8 +63,8 @@ impl Two {
     /// The requests that a worker finds, whose flags it takes.
     fn taken(&mut self, worker: usize) -> Vec<Request> {
         let worker = &mut self.workers[worker];
-        worker.begin_requests();
-        let flagged = worker.flagged(0);
+        worker.pending.begin();
+        let flagged = worker.pending.take_flags(0);
         assert!(flagged == 0 || flagged == 1 << CHANNEL);
         let mut all = Vec::new();
         while flagged != 0
@@ -73,14 +73,20 @@ impl Two {
             all.extend(Request::decode(&message).ok());
         }
         if !all.is_empty() {
-            worker.note_requests(CHANNEL);
+            worker.channels.note_taken(CHANNEL);
             assert!(!worker.release_requests(crate::adapter::UnderWay::Nothing));
         }
         all
     }
 
     fn asleep(&self) -> [bool; 2] {
-        [0, 1].map(|worker| self.workers[worker].meeting().engine().is_declared())
+        [0, 1].map(|worker| {
+            self.workers[worker]
+                .pending
+                .meeting()
+                .engine()
+                .is_declared()
+        })
     }
 
     fn told(&mut self) -> Vec<Completion> {
@@ -111,18 +117,18 @@ fn a_request_goes_to_the_worker_that_has_its_socket_and_wakes_that_alone() {
     assert_eq!(sockets.map(|socket| two.session.worker_of(socket)), [0, 1]);
     for (at, socket) in sockets.into_iter().enumerate() {
         for worker in &two.workers {
-            worker.declare_asleep();
+            worker.pending.declare_asleep();
             assert!(!worker.still_has_requests());
         }
         two.put(subscribe(socket));
         assert_eq!(two.host.staged(), 1);
         two.host.publish(&two.doorbell, true);
         assert_eq!(two.asleep(), [at != 0, at != 1]);
-        let has_some = [0, 1].map(|worker| two.workers[worker].has_requests());
+        let has_some = [0, 1].map(|worker| two.workers[worker].pending.has_any());
         assert_eq!(has_some, [at == 0, at == 1]);
         assert_eq!(two.taken(1 - at), []);
         assert_eq!(two.taken(at), [subscribe(socket)]);
-        assert!(two.workers.iter().all(|worker| !worker.has_requests()));
+        assert!(two.workers.iter().all(|worker| !worker.pending.has_any()));
     }
     // Two at once are a batch for each.
     for socket in sockets {
@@ -133,7 +139,7 @@ fn a_request_goes_to_the_worker_that_has_its_socket_and_wakes_that_alone() {
         assert_eq!(two.taken(at), [subscribe(socket)]);
         let crossed = two.workers[at].crossings().to_adapter.descriptors;
         assert_eq!((crossed.count, crossed.transfers), (2, 2));
-        assert_eq!(two.workers[at].misrouted(), 0);
+        assert_eq!(two.workers[at].meter.misrouted(), 0);
     }
 }
 
@@ -146,23 +152,25 @@ fn what_can_wait_is_hurried_at_the_workers_that_have_some() {
     two.host.publish_for(Hurry::Later, &two.doorbell, false);
     let pending = |two: &Two| {
         [0, 1].map(|worker| {
-            let any = &two.workers[worker].meeting().pending().any;
+            let any = &two.workers[worker].pending.meeting().pending().any;
             any.load(Ordering::Relaxed)
         })
     };
     assert_eq!(pending(&two), [0, Hurry::Later as u32]);
-    two.workers.iter().for_each(AdapterSession::declare_asleep);
+    for worker in &two.workers {
+        worker.pending.declare_asleep();
+    }
     two.host.hurry(&two.doorbell);
     let [_, second] = pending(&two);
     assert!(second & Hurry::Now as u32 != 0);
     assert!(!two.asleep()[1]);
     assert_eq!(two.taken(1), [subscribe(socket)]);
     // One that looks at the session no more is rung for.
-    assert!(two.workers[1].park());
+    assert!(two.workers[1].pending.park());
     two.put(subscribe(socket));
     two.host.publish_for(Hurry::Later, &two.doorbell, false);
     assert!(two.asleep()[1], "it takes that back itself");
-    two.workers[1].declare_awake();
+    two.workers[1].pending.declare_awake();
     two.session.hurry_all(&two.doorbell);
     assert!(pending(&two).iter().all(|any| any & Hurry::Now as u32 != 0));
 }
@@ -192,9 +200,9 @@ fn completions_of_all_workers_are_taken_and_each_counts_its_own() {
             (crossed.count, crossed.transfers, crossed.bytes),
             (1, 1, 24)
         );
-        worker.begin_meter(socket);
+        worker.meter.begin(socket);
         assert!(worker.put_edges(CHANNEL, socket, &edges(20)));
-        let of_socket = worker.crossings_of(socket).to_host.descriptors;
+        let of_socket = worker.meter.of(socket).to_host.descriptors;
         assert_eq!((of_socket.count, of_socket.bytes), (1, 24));
     }
 }
@@ -212,7 +220,7 @@ fn a_thread_that_waits_for_sockets_of_both_is_woken_once() {
     let mut woken = Vec::new();
     for (worker, socket) in two.workers.iter_mut().zip(sockets) {
         worker.put_edges(CHANNEL, socket, &edges(1));
-        worker.wake_for(socket.index);
+        worker.wakeups.note_socket(socket.index);
         assert!(worker.publish());
         worker.wake(8);
         woken.push(worker.crossings().to_host.wakeups);
@@ -229,7 +237,7 @@ fn all_workers_wake_by_the_eventfd_of_a_waiter() {
     let [first, second] = &mut two.workers;
     let fd = first.make_eventfd(waiter, || Some(None)).unwrap();
     let fd = fd.try_clone_to_owned().unwrap();
-    first.share_eventfd(waiter, second);
+    first.wakeups.share_eventfd(waiter, &mut second.wakeups);
     let rung = || {
         let mut count = [0; 8];
         rustix::io::read(&fd, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
@@ -240,7 +248,7 @@ fn all_workers_wake_by_the_eventfd_of_a_waiter() {
     };
     for worker in [second, first] {
         two.session.waiter(waiter).declare(Sleep::Eventfd);
-        worker.wake_later(Some(waiter as u16), socket);
+        worker.wakeups.note_waiter(Some(waiter as u16), socket);
         worker.publish();
         worker.wake(8);
         assert_eq!(rung(), 1);
@@ -279,7 +287,7 @@ fn what_is_asked_of_a_worker_that_has_not_the_socket_is_counted_and_no_request()
     for counted in 1..=3 {
         let next = worker.next_request(CHANNEL, 8);
         assert_eq!(next, Next::Request([0; 8], Immediate::default()));
-        assert_eq!(worker.misrouted(), counted);
+        assert_eq!(worker.meter.misrouted(), counted);
         let Next::Request(message, _) = next else {
             unreachable!()
         };
@@ -290,8 +298,8 @@ fn what_is_asked_of_a_worker_that_has_not_the_socket_is_counted_and_no_request()
         next,
         Next::Request(subscribe(first).encode(), Immediate::default())
     );
-    assert_eq!(worker.misrouted(), 3);
-    assert_eq!(worker.crossings_of(second), crate::Meter::default());
+    assert_eq!(worker.meter.misrouted(), 3);
+    assert_eq!(worker.meter.of(second), crate::Meter::default());
 }
 
 #[test]
@@ -335,7 +343,7 @@ fn with_one_worker_there_is_no_other() {
     host.publish(&Doorbell::new().unwrap(), false);
     let next = adapter.next_request(CHANNEL, 8);
     assert_eq!(next, Next::Request([0; 8], Immediate::default()));
-    assert_eq!(adapter.misrouted(), 1);
+    assert_eq!(adapter.meter.misrouted(), 1);
     adapter.put_edges(CHANNEL, socket, &edges(1));
     adapter.publish();
     assert_eq!(host.get().unwrap(), Some(None));
@@ -355,7 +363,7 @@ fn without_workers_a_generation_is_a_number() {
     let mut host = HostChannel::new(Arc::clone(adapter.arena()), CHANNEL.into());
     let block = adapter.arena().block(0);
     block.generation.store(1 << 26, Ordering::Relaxed);
-    let taken = adapter.take_block(|_| false).unwrap();
+    let taken = adapter.blocks().take(|_| false).unwrap();
     assert_eq!(taken.generation, (1 << 26) + 1);
     let record = AcceptRecord {
         socket: taken,
@@ -379,13 +387,13 @@ fn without_workers_a_generation_is_a_number() {
         host.get(),
         Ok(Some(Some(Completion::Edges { .. })))
     ));
-    assert_eq!((adapter.misrouted(), host.misrouted()), (0, 0));
+    assert_eq!((adapter.meter.misrouted(), host.misrouted()), (0, 0));
 }
 
 #[test]
 fn a_worker_takes_blocks_by_its_name_and_chunks_that_are_no_others() {
     let mut two = Two::new();
-    let ids = [0, 1].map(|at: usize| two.workers[at].take_block(|_| false).unwrap());
+    let ids = [0, 1].map(|at: usize| two.workers[at].blocks().take(|_| false).unwrap());
     assert_ne!(ids[0].index, ids[1].index);
     assert_eq!(ids.map(|id| two.session.worker_of(id)), [0, 1]);
     for (id, other) in [(ids[0], ids[1]), (ids[1], ids[0])] {
@@ -402,8 +410,8 @@ fn a_worker_takes_blocks_by_its_name_and_chunks_that_are_no_others() {
         assert!(block.is(id) && !block.is_before(id));
     }
     // What is given back may be another worker's next.
-    two.workers[1].give_block_back(ids[1]);
-    let again = two.workers[0].take_block(|_| false).unwrap();
+    two.workers[1].blocks().give_back(ids[1]);
+    let again = two.workers[0].blocks().take(|_| false).unwrap();
     assert_eq!(again.index, ids[1].index);
     assert_eq!(two.session.worker_of(again), 0);
     let mut chunks: Vec<u32> = two
@@ -550,28 +558,28 @@ fn nobody_oversleeps_what_is_for_it() {
             scope.spawn(move || {
                 let mut done = 0;
                 while done < ROUNDS {
-                    worker.begin_requests();
-                    let flagged = worker.flagged(0);
+                    worker.pending.begin();
+                    let flagged = worker.pending.take_flags(0);
                     while flagged != 0
                         && let Next::Request(message, _) = worker.next_request(CHANNEL, 8)
                     {
                         assert_eq!(Request::decode(&message).unwrap().socket(), socket);
                         done += 1;
                         worker.put_edges(CHANNEL, socket, &edges(done));
-                        worker.wake_for(socket.index);
+                        worker.wakeups.note_socket(socket.index);
                     }
                     if worker.publish() {
                         worker.wake(8);
                     }
-                    worker.note_requests(CHANNEL);
+                    worker.channels.note_taken(CHANNEL);
                     worker.release_requests(crate::adapter::UnderWay::Nothing);
-                    worker.declare_asleep();
+                    worker.pending.declare_asleep();
                     if done < ROUNDS && !worker.still_has_requests() {
                         poll(&mut [PollFd::new(doorbell, PollFlags::IN)], None).unwrap();
                         doorbell.clear();
-                        worker.note_doorbell();
+                        worker.meter.note_doorbell();
                     }
-                    worker.declare_awake();
+                    worker.pending.declare_awake();
                 }
                 answered.fetch_add(done, Ordering::Relaxed);
                 meters.lock().unwrap().push(worker.crossings());

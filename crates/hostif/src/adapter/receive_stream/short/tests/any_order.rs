@@ -96,7 +96,7 @@ impl Run {
         for (which, channel) in [FIRST, SECOND].into_iter().enumerate() {
             self.both.take(which, true);
             // There may have been no room.
-            if self.both.adapter.next_pending(channel).is_some() {
+            if self.both.adapter.channels.next_pending(channel).is_some() {
                 let (id, edges): (_, Edges) = (self.both.id, self.both.edges);
                 assert!(self.both.adapter.put_edges(channel, id, &edges));
                 self.both.adapter.publish();
