@@ -36,11 +36,28 @@ pub struct Driver {
 }
 
 /// Bytes of a descriptor.
-const DESCRIPTOR: u64 = 16;
+pub(crate) const DESCRIPTOR: u64 = 16;
 /// Bytes of a message-signaled interrupt.
 const INTERRUPT: u64 = 4;
 
 impl Driver {
+    /// Descriptors that are fetched apart from a frame to the wire which lies in `pieces`, each in
+    /// bytes: none where it stands in its descriptor.
+    pub(crate) fn prefetchable(&self, pieces: &[u64]) -> u32 {
+        match pieces.iter().sum::<u64>() <= self.inline_bytes {
+            true => 0,
+            false => self.descriptors(pieces),
+        }
+    }
+
+    /// Descriptors of a frame to the wire that does not stand in its own.
+    fn descriptors(&self, pieces: &[u64]) -> u32 {
+        match u32::try_from(pieces.len()) {
+            Ok(pieces) if self.descriptor_per_piece => pieces.max(1),
+            _ => 1,
+        }
+    }
+
     /// The E1000 as the 2005 paper counted it: a transfer for each frame received and for the
     /// descriptor that announces it; for each frame sent one for its descriptor and one for
     /// each of its pieces. Doorbells, interrupts and empty buffers are not counted.
@@ -205,24 +222,18 @@ impl ConventionalAdapter {
         let Driver {
             transmit: ring,
             doorbell_bytes,
-            descriptor_per_piece,
-            inline_bytes,
             ..
         } = self.driver;
+        let fetched = self.driver.prefetchable(pieces);
         let (at, traffic) = (&mut self.transmit, &mut self.traffic);
-        let bytes: u64 = pieces.iter().sum();
-        let is_inline = bytes <= inline_bytes;
-        let descriptors = match u32::try_from(pieces.len()) {
-            Ok(pieces) if descriptor_per_piece && !is_inline => pieces.max(1),
-            _ => 1,
-        };
-        if is_inline {
+        if fetched == 0 {
+            let bytes: u64 = pieces.iter().sum();
             traffic.access(bus, Access::AdapterRead, DESCRIPTOR + bytes);
         } else {
-            fetch(at, ring, descriptors, bus, traffic);
+            fetch(at, ring, fetched, bus, traffic);
             traffic.together(bus, Access::AdapterRead, pieces);
         }
-        give_back(at, ring, descriptors, bus, traffic);
+        give_back(at, ring, fetched.max(1), bus, traffic);
         signal(at, ring, doorbell_bytes, bus, traffic);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! What it owns: what moves, and the sums of that ([`Access`], [`Traffic`]); the cost of an
 //! access on a bus ([`Bus`]: [`PciX`], [`Pcie`], [`Cxl`], and [`AnyBus`] by its name); what
-//! the two kinds of adapters move: a conventional one frames ([`ConventionalAdapter`]), one
-//! that does TCP/IP descriptors and payload ([`crossed`]). And what all of that does in the
+//! the two kinds of adapters move: a conventional one frames ([`ConventionalAdapter`],
+//! [`MultiQueueAdapter`]), one that does TCP/IP descriptors and payload ([`crossed`]). And what all of that does in the
 //! course of time: a [`TransferEngine`], through which `link` carries the host/adapter interface
 //! at the speed that a bus would allow. `measure` and `link` call it. It knows
 //! nothing of packets but their length.
@@ -18,6 +18,7 @@ mod cxl;
 #[cfg(test)]
 mod extending;
 mod fixed_rate;
+mod multi_queue;
 mod named;
 mod offloading;
 mod pcie;
@@ -28,6 +29,7 @@ mod transfer_engine;
 pub use conventional::{ConventionalAdapter, Driver, Ring};
 pub use cxl::Cxl;
 pub use fixed_rate::FixedRate;
+pub use multi_queue::{MultiQueueAdapter, Queues};
 pub use named::{AnyBus, UnknownBus};
 pub use offloading::{Counted, Signals, crossed};
 pub use pcie::{Generation, LANES, Pcie};

@@ -157,6 +157,14 @@ impl Traffic {
         tally.round_trips += u64::from(access.is_read() && !sizes.is_empty());
     }
 
+    /// Adds a read that was made ahead of need, so that nobody waits for it.
+    pub fn unwaited(&mut self, bus: &dyn Bus, access: Access, bytes: u64) {
+        self.take(bus.cycles(access, bytes));
+        let tally = self.of(access);
+        tally.transfers += 1;
+        tally.bytes += bytes;
+    }
+
     /// Adds accesses of which only the sums are known, at the most that they can take.
     pub fn sums(&mut self, bus: &dyn Bus, access: Access, sums: &Sums) {
         self.take(bus.most_cycles(access, sums));

@@ -38,12 +38,18 @@ fn every_name_by_which_cpu_knows_a_function_is_that_of_one() {
     );
 }
 
-/// What must be so whatever the machine does, of the four rows of one fetch.
+/// What must be so whatever the machine does, of the rows of one fetch.
 fn check_fetch(size: u64, mode: &str, rows: &[Value]) {
     let adapters: Vec<&str> = rows.iter().filter_map(|r| r["adapter"].as_str()).collect();
     assert_eq!(
         adapters,
-        ["longshore", "e1000", "e1000-tso", "e1000-tso-lro"]
+        [
+            "longshore",
+            "e1000",
+            "e1000-tso",
+            "e1000-tso-lro",
+            "e1000-tso-lro-queues"
+        ]
     );
     for row in rows {
         assert_eq!(
@@ -81,6 +87,10 @@ fn check_fetch(size: u64, mode: &str, rows: &[Value]) {
         assert!(transfers(3, direction) <= transfers(2, direction));
     }
     assert!(transfers(0, "send") < transfers(1, "send"), "{rows:?}");
+    // By their queues the same frames come, and batches of descriptors are read whole.
+    assert!(transfers(4, "receive") <= transfers(3, "receive"));
+    let bytes = |row: usize| count(&rows[row], "send", "bytes");
+    assert!(bytes(4) > bytes(3), "{rows:?}");
     // A frame received is a transfer, and the descriptor that announces it another.
     assert_eq!(transfers(1, "receive") % 2, 0);
 }
@@ -97,9 +107,9 @@ fn a_fetch_is_shown_as_json() {
                 .run()
         };
         let on_pcix = rows(&measure("pcix"));
-        assert_eq!(on_pcix.len(), 8);
-        check_fetch(1024, "close", &on_pcix[..4]);
-        check_fetch(1024, "keep-alive", &on_pcix[4..]);
+        assert_eq!(on_pcix.len(), 10);
+        check_fetch(1024, "close", &on_pcix[..5]);
+        check_fetch(1024, "keep-alive", &on_pcix[5..]);
         let close = &on_pcix[1];
         // SYN-ACK, ACK, the answer, FIN: two transfers each, and the answer's payload.
         assert_eq!(count(close, "send", "transfers"), 9, "{close}");
@@ -110,6 +120,34 @@ fn a_fetch_is_shown_as_json() {
                 cycles >= bytes + 20 * count(&row, "send", "transfers"),
                 "{row}"
             );
+        }
+    });
+}
+
+/// The batches of queues are as large as is asked for: what is sent in one burst is read with one,
+/// and if the queue's buffers are used up, those are another.
+#[test]
+fn queues_prefetch_as_many_descriptors_as_is_asked_for() {
+    scenario(|bed| {
+        for prefetch in [2, 256] {
+            let end = bed
+                .peer()
+                .longshore()
+                .args(["measure", "bus", "--json", "--size", "1", "--fetches", "1"])
+                .args(["--queues", "2", "--prefetch", &prefetch.to_string()])
+                .run();
+            let all = rows(&end);
+            let kept = |adapter: &str| {
+                let found = |row: &&Value| row["adapter"] == adapter && row["mode"] == "keep-alive";
+                let row = all.iter().find(found).expect(adapter);
+                (count(row, "send", "transfers"), count(row, "send", "bytes"))
+            };
+            // Two descriptors, and what they describe, in two pieces.
+            let (_, others) = kept("e1000-tso-lro");
+            let (transfers, bytes) = kept("e1000-tso-lro-queues");
+            assert!((3..=4).contains(&transfers), "{end:?}");
+            let batches = (transfers - 2) * 16 * prefetch;
+            assert_eq!(bytes, others - 2 * 16 + batches, "{end:?}");
         }
     });
 }
@@ -160,8 +198,8 @@ fn loads_are_means_of_requests() {
             .args(["measure", "bus", "--json", "--fetches", "1"])
             .run();
         let all = rows(&end);
-        // Three sizes, two modes, four adapters, of nginx; lighttpd need not be installed.
-        assert!(all[..24].iter().all(|row| row["workload"] == "nginx"));
+        // Three sizes, two modes, five adapters, of nginx; lighttpd need not be installed.
+        assert!(all[..30].iter().all(|row| row["workload"] == "nginx"));
         let loads: Vec<&Value> = all.iter().filter(|r| r["operations"].is_u64()).collect();
         for (workload, connections, least) in [
             ("nginx, wrk", 32, 100),
@@ -174,7 +212,7 @@ fn loads_are_means_of_requests() {
                 |row: &&&Value| row["workload"] == workload && row["connections"] == connections;
             let one: Vec<&&Value> = loads.iter().filter(found).collect();
             assert!(
-                !one.is_empty() && one.len().is_multiple_of(4),
+                !one.is_empty() && one.len().is_multiple_of(5),
                 "{workload}: {end:?}"
             );
             for row in one {
@@ -219,7 +257,7 @@ fn a_program_is_measured_until_its_end() {
             .run();
         assert_eq!(end.status.code(), Some(3), "{end:?}");
         let lines: Vec<&str> = end.stdout.lines().collect();
-        assert_eq!(lines.len(), 5, "{end:?}");
+        assert_eq!(lines.len(), 6, "{end:?}");
         assert!(
             lines[1].starts_with("longshore,") && lines[2].starts_with("e1000,"),
             "{end:?}"

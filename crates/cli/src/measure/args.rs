@@ -3,10 +3,11 @@
 use crate::batching::BatchingOrder;
 use crate::values::number_and_unit;
 use clap::{Args, Subcommand};
-use longshore_bus::{AnyBus, Driver, Ring, Signals};
+use longshore_bus::{AnyBus, Driver, Queues, Ring, Signals};
 use longshore_measure::crossing::Model;
 use longshore_measure::experiments::path::PAPER_MIPS;
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -197,7 +198,7 @@ pub(crate) struct PredictArguments {
     pub(crate) adapter_latency: Option<Duration>,
     /// Instead, hold predictions for some slow buses against the same work over
     /// `run --transport bus:`, for half a minute
-    #[arg(long, conflicts_with_all = ["adapter_latency", "bus", "plot", "csv"])]
+    #[arg(long, conflicts_with_all = ["adapter_latency", "bus", "doorbell", "interrupts", "plot", "csv"])]
     pub(crate) check: bool,
     /// Print JSON: an array with an object for each size and mode
     #[arg(long, conflicts_with = "csv")]
@@ -240,6 +241,7 @@ Examples:
   longshore measure bus --bus pcie-gen4x8 --json
   longshore measure bus --plot bars.svg
   longshore measure bus --bus pcie-gen5x16 --doorbell 8 --interrupts 1 --fetch 32
+  longshore measure bus --queues 16 --prefetch 32
   longshore measure bus --expose 8000:8000 -- python3 -m http.server 8000
 
 Buses:
@@ -251,7 +253,9 @@ Exit status:
   PROGRAM that of `longshore run`.")]
 pub(crate) struct BusArguments {
     #[command(flatten)]
-    pub(crate) model: ModelArguments,
+    model: ModelArguments,
+    #[command(flatten)]
+    conventional: ConventionalArguments,
     /// Print JSON: an array with an object for each adapter, size and mode
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
@@ -290,6 +294,13 @@ pub(crate) struct BusArguments {
     pub(crate) program: Vec<OsString>,
 }
 
+impl BusArguments {
+    /// The models that are wanted.
+    pub(crate) fn model(&self) -> Model {
+        self.conventional.applied_to(self.model.model())
+    }
+}
+
 /// What is passed on to `longshore run`.
 #[derive(Debug, Args)]
 pub(crate) struct NetworkArguments {
@@ -323,7 +334,8 @@ impl NetworkArguments {
     }
 }
 
-/// What is assumed of bus and adapters. By default nothing is counted that the paper did not.
+/// What is assumed of the bus and of what wakes a side. By default nothing is counted that the
+/// paper did not.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {
     /// The bus whose cycles are counted
@@ -337,26 +349,15 @@ pub(crate) struct ModelArguments {
     /// wakes the program; 0 counts none
     #[arg(long, value_name = "FRAMES", default_value_t = 0)]
     interrupts: u32,
-    /// Descriptors that the E1000 fetches at once
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    fetch: u32,
-    /// Descriptors of sent frames that the E1000 gives back at once; 0 counts none
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=256))]
-    completions: u32,
-    /// Frames of at most so many bytes stand in the E1000's descriptor
-    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=65_535))]
-    inline: u64,
 }
 
 impl ModelArguments {
-    /// The models that are wanted.
+    /// The models that are wanted; of conventional adapters the paper's.
     pub(crate) fn model(&self) -> Model {
         const INTERRUPT: u64 = 4;
         let usual = Driver::e1000();
         let driver = Driver {
             transmit: Ring {
-                fetched: self.fetch,
-                written_back: self.completions,
                 per_doorbell: u32::from(self.doorbell != 0),
                 per_interrupt: self.interrupts,
                 ..usual.transmit
@@ -366,7 +367,6 @@ impl ModelArguments {
                 ..usual.receive
             },
             doorbell_bytes: self.doorbell,
-            inline_bytes: self.inline,
             ..usual
         };
         let signals = Signals {
@@ -376,7 +376,52 @@ impl ModelArguments {
         Model {
             bus: self.bus,
             driver,
+            queues: Queues::default(),
             signals,
+        }
+    }
+}
+
+/// What is assumed of conventional adapters.
+#[derive(Debug, Args)]
+pub(crate) struct ConventionalArguments {
+    /// Descriptors that the E1000 fetches at once, where it has one queue
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    fetch: u32,
+    /// Descriptors of sent frames that the E1000 gives back at once; 0 counts none
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=256))]
+    completions: u32,
+    /// Frames of at most so many bytes stand in the E1000's descriptor
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=65_535))]
+    inline: u64,
+    /// Queues of the E1000 that has several; a connection has one of them
+    #[arg(long, value_name = "N", default_value_t = Queues::default().count.into(), value_parser = clap::value_parser!(u16).range(1..=128))]
+    queues: u16,
+    /// Descriptors, of 16 bytes, that each of these queues reads ahead at once, to receive and to
+    /// transmit, whether all are of use or not
+    #[arg(long, value_name = "N", default_value_t = Queues::default().prefetched.into(), value_parser = clap::value_parser!(u32).range(1..=256))]
+    prefetch: u32,
+}
+
+impl ConventionalArguments {
+    /// `model` with conventional adapters as they are wanted.
+    pub(crate) fn applied_to(&self, model: Model) -> Model {
+        let usual = model.queues;
+        Model {
+            driver: Driver {
+                transmit: Ring {
+                    fetched: self.fetch,
+                    written_back: self.completions,
+                    ..model.driver.transmit
+                },
+                inline_bytes: self.inline,
+                ..model.driver
+            },
+            queues: Queues {
+                count: NonZero::new(self.queues).unwrap_or(usual.count),
+                prefetched: NonZero::new(self.prefetch).unwrap_or(usual.prefetched),
+            },
+            ..model
         }
     }
 }
@@ -412,7 +457,7 @@ mod tests {
     fn each_option_changes_the_model() {
         let model = |options: &str| {
             let arguments = bus(&format!("longshore measure bus {options}")).unwrap();
-            format!("{:?}", arguments.model.model())
+            format!("{:?}", arguments.model())
         };
         let usual = model("");
         for option in [
@@ -422,6 +467,8 @@ mod tests {
             "--fetch 8",
             "--completions 8",
             "--inline 256",
+            "--queues 2",
+            "--prefetch 32",
         ] {
             assert_ne!(model(option), usual, "{option}");
         }
@@ -436,9 +483,26 @@ mod tests {
             ("--expose 8000:8000", "PROGRAM"),
             ("--size 1 -- x", "cannot be used with"),
             ("--fetch 0", "1..=256"),
+            ("--queues 0", "1..=128"),
+            ("--prefetch 257", "1..=256"),
         ] {
             let error = bus(&format!("longshore measure bus {options}")).unwrap_err();
             assert!(error.contains(says), "{options}: {error}");
+        }
+    }
+
+    /// Conventional adapters are no part of a prediction, and a check has buses of its own.
+    #[test]
+    fn a_prediction_takes_no_option_that_would_change_nothing() {
+        for (options, says) in [
+            ("--fetch 8", "unexpected argument"),
+            ("--queues 2", "unexpected argument"),
+            ("--check --doorbell 8", "cannot be used with"),
+            ("--check --interrupts 1", "cannot be used with"),
+        ] {
+            let line = format!("longshore measure predict {options}");
+            let error = Arguments::try_parse_from(line.split_whitespace()).unwrap_err();
+            assert!(error.to_string().contains(says), "{options}: {error}");
         }
     }
 

@@ -182,7 +182,7 @@ fn of_nginx(arguments: &BusArguments) -> Result<(), Error> {
         batching: Some(arguments.batching.into()).filter(|_| is_fixed(arguments)),
         settles_in: 3 * arguments.batching.longest(),
     };
-    let model = arguments.model.model();
+    let model = arguments.model();
     in_own_place()?;
     tap::needed()?;
     let longshore = own_file()?;
@@ -359,7 +359,7 @@ fn predict(arguments: &PredictArguments) -> Result<(), Error> {
 
 /// Measures a program of the user's; the exit code.
 fn of_program(arguments: &BusArguments) -> Result<u8, Error> {
-    let model = arguments.model.model();
+    let model = arguments.model();
     // `longshore run` passes them on, and ends when its program has ended.
     let signals = Signals::block(&FORWARDED).map_err(system("block signals"))?;
     let (longshore, mut options) = (own_file()?, arguments.network.options());

@@ -14,7 +14,7 @@ use super::running::{Place, Running, scratch_directory};
 use super::show::size_name;
 use super::web::{self, Fetch, Plan, SERVER, name};
 use crate::report;
-use longshore_bus::{AnyBus, Counted, Cxl, Driver, Signals, Sums};
+use longshore_bus::{AnyBus, Counted, Cxl, Driver, Queues, Signals, Sums};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -145,6 +145,7 @@ fn on(bus: AnyBus) -> Model {
     Model {
         bus,
         driver: Driver::e1000(),
+        queues: Queues::default(),
         signals: Signals::default(),
     }
 }

@@ -303,13 +303,13 @@ fn one(
 ) -> Result<Vec<LoadRow>, CrossingError> {
     let before = server.counts_at_rest()?;
     let mut capture = Capture::open(&server.capture())?;
-    let mut replay = Replay::new(model.bus, model.driver, before.mtu);
+    let mut replay = Replay::new(model.bus, model.driver, model.queues, before.mtu);
     capture.read(|frame| replay.frame(&frame))?;
     replay.take();
     let operations = (load.run)(at)?;
     let counts = server.counts_at_rest()?.since(&before);
     capture.read(|frame| replay.frame(&frame))?;
-    let [plain, segmenting, coalescing] = replay.take();
+    let conventional = replay.take();
     let (to_host, to_adapter) = (&counts.to_host, &counts.to_adapter);
     let longshore = crossed(&model.bus, to_host, to_adapter, model.signals);
     let row = |(adapter, traffic): (Adapter, Traffic)| LoadRow {
@@ -322,13 +322,7 @@ fn one(
         receive: Each::of(&traffic.receive, operations),
         send: Each::of(&traffic.send, operations),
     };
-    let all = [
-        (Adapter::Longshore, longshore),
-        (Adapter::E1000, plain),
-        (Adapter::Segmenting, segmenting),
-        (Adapter::Coalescing, coalescing),
-    ];
-    Ok(all.map(row).into())
+    Ok(Adapter::with(longshore, conventional).map(row).into())
 }
 
 /// redis-server's command line.

@@ -18,6 +18,7 @@ pub mod plot;
 mod predict;
 pub mod program;
 mod replay;
+mod rss;
 pub(crate) mod running;
 pub mod show;
 pub mod web;
@@ -29,7 +30,7 @@ pub use predict::{Part, Prediction, over_generations};
 pub use replay::{Offload, Replay};
 pub use running::Counts;
 
-use longshore_bus::{AnyBus, Driver, Signals, Tally};
+use longshore_bus::{AnyBus, Driver, Queues, Signals, Tally, Traffic};
 use serde::Serialize;
 
 /// What is assumed of bus and adapters.
@@ -39,6 +40,8 @@ pub struct Model {
     pub bus: AnyBus,
     /// How the conventional adapter and its driver talk.
     pub driver: Driver,
+    /// Queues of the conventional adapter that has several.
+    pub queues: Queues,
     /// What waking the other side costs where Longshore is the adapter.
     pub signals: Signals,
 }
@@ -58,9 +61,29 @@ pub enum Adapter {
     /// One that also puts together what is received.
     #[serde(rename = "e1000-tso-lro")]
     Coalescing,
+    /// One that also has several queues, each of which prefetches descriptors.
+    #[serde(rename = "e1000-tso-lro-queues")]
+    Queues,
 }
 
 impl Adapter {
+    /// All of them, conventional ones in the order of [`Offload::ALL`].
+    pub const ALL: [Adapter; 5] = [
+        Adapter::Longshore,
+        Adapter::E1000,
+        Adapter::Segmenting,
+        Adapter::Coalescing,
+        Adapter::Queues,
+    ];
+
+    /// What each moved: Longshore, and conventional ones in the order of [`Offload::ALL`].
+    #[must_use]
+    pub(crate) fn with(longshore: Traffic, conventional: [Traffic; 4]) -> [(Adapter, Traffic); 5] {
+        let [plain, segmenting, coalescing, queues] = conventional;
+        let moved = [longshore, plain, segmenting, coalescing, queues];
+        std::array::from_fn(|place| (Adapter::ALL[place], moved[place]))
+    }
+
     /// Its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -69,6 +92,7 @@ impl Adapter {
             Adapter::E1000 => "e1000",
             Adapter::Segmenting => "e1000-tso",
             Adapter::Coalescing => "e1000-tso-lro",
+            Adapter::Queues => "e1000-tso-lro-queues",
         }
     }
 }

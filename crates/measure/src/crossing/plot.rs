@@ -13,10 +13,11 @@ const HEIGHT: u32 = 800;
 const GROUP: f64 = 0.8;
 
 /// An adapter and its color; these are told apart by those who see colors otherwise, too.
-const ADAPTERS: [(Adapter, RGBColor); 4] = [
+const ADAPTERS: [(Adapter, RGBColor); 5] = [
     (Adapter::E1000, RGBColor(153, 153, 153)),
     (Adapter::Segmenting, RGBColor(230, 159, 0)),
     (Adapter::Coalescing, RGBColor(86, 180, 233)),
+    (Adapter::Queues, RGBColor(0, 158, 115)),
     (Adapter::Longshore, RGBColor(0, 114, 178)),
 ];
 

@@ -181,7 +181,7 @@ fn longest(parts: impl IntoIterator<Item = (Part, f64)>) -> (Part, f64) {
 mod tests {
     use super::*;
     use crate::crossing::Counts;
-    use longshore_bus::{Driver, Signals, Sums};
+    use longshore_bus::{Driver, Queues, Signals, Sums};
 
     fn predict(bus: &str, host_ns: u64, adapter: Duration) -> Prediction {
         let counted = |payload: &[u64]| Counted {
@@ -199,13 +199,14 @@ mod tests {
                 to_host: counted(&[60]),
                 to_adapter: counted(&[65_536, 224]),
             },
-            conventional: [Traffic::default(); 3],
+            conventional: [Traffic::default(); 4],
             repeated: Default::default(),
             host_ns,
         };
         let model = Model {
             bus: bus.parse().unwrap(),
             driver: Driver::e1000(),
+            queues: Queues::default(),
             signals: Signals::default(),
         };
         Prediction::of(&fetch, &model, adapter)
@@ -239,13 +240,14 @@ mod tests {
             size: 1024,
             mode: Mode::KeepAlive,
             counts: Counts::default(),
-            conventional: [Traffic::default(); 3],
+            conventional: [Traffic::default(); 4],
             repeated: Default::default(),
             host_ns: 1000,
         };
         let model = Model {
             bus: "pcix".parse().unwrap(),
             driver: Driver::e1000(),
+            queues: Queues::default(),
             signals: Signals::default(),
         };
         let charts = over_generations(&[fetch, fetch], &model, Duration::from_micros(1));

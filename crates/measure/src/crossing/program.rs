@@ -57,21 +57,16 @@ pub fn measure(
         // No engine ever ran, and `longshore run` has said why.
         return Ok((Vec::new(), status));
     };
-    let mut replay = Replay::new(model.bus, model.driver, counts.mtu);
+    let mut replay = Replay::new(model.bus, model.driver, model.queues, counts.mtu);
     Capture::open(&place.capture())?.read(|frame| replay.frame(&frame))?;
-    let total = |adapter, traffic: Traffic| Total {
+    let total = |(adapter, traffic): (Adapter, Traffic)| Total {
         adapter,
         receive: traffic.receive.into(),
         send: traffic.send.into(),
     };
-    let [plain, segmenting, coalescing] = replay.take();
+    let conventional = replay.take();
     let (to_host, to_adapter) = (&counts.to_host, &counts.to_adapter);
     let longshore = crossed(&model.bus, to_host, to_adapter, model.signals);
-    let totals = vec![
-        total(Adapter::Longshore, longshore),
-        total(Adapter::E1000, plain),
-        total(Adapter::Segmenting, segmenting),
-        total(Adapter::Coalescing, coalescing),
-    ];
+    let totals = Adapter::with(longshore, conventional).map(total).into();
     Ok((totals, status))
 }

@@ -1,7 +1,8 @@
 //! What conventional adapters would have moved for the frames of a run.
 
 use crate::crossing::frames::{Flow, Frame, Segment};
-use longshore_bus::{AnyBus, ConventionalAdapter, Driver, Traffic};
+use crate::crossing::rss;
+use longshore_bus::{AnyBus, ConventionalAdapter, Driver, MultiQueueAdapter, Queues, Traffic};
 use std::collections::HashMap;
 
 /// What a conventional adapter does for its host.
@@ -13,11 +14,18 @@ pub enum Offload {
     Segmentation,
     /// It also puts together what it receives.
     Coalescing,
+    /// It also has several queues, each of which prefetches descriptors.
+    Queues,
 }
 
 impl Offload {
     /// All of them, each with the one before it.
-    pub const ALL: [Offload; 3] = [Offload::None, Offload::Segmentation, Offload::Coalescing];
+    pub const ALL: [Offload; 4] = [
+        Offload::None,
+        Offload::Segmentation,
+        Offload::Coalescing,
+        Offload::Queues,
+    ];
 }
 
 /// The longest IP packet, which bounds what is sent or received in one piece, in bytes.
@@ -25,12 +33,21 @@ const LONGEST: u64 = 65_535;
 /// The payload of a program lies in pages; none of its pieces goes over the end of one.
 const PAGE: u64 = 4096;
 
-/// An adapter, and the frame that may become longer.
+/// An adapter by its rings.
+#[derive(Debug)]
+enum Rings {
+    /// One to receive, one to transmit.
+    One(ConventionalAdapter),
+    /// Several of both.
+    Several(MultiQueueAdapter),
+}
+
+/// An adapter, and of each of its queues the frame that may become longer.
 #[derive(Debug)]
 struct Column {
     offload: Offload,
-    adapter: ConventionalAdapter,
-    open: Option<Frame>,
+    rings: Rings,
+    open: Vec<Option<Frame>>,
 }
 
 /// Adapters that are shown the frames of a run.
@@ -39,23 +56,30 @@ pub struct Replay {
     bus: AnyBus,
     /// The longest IP packet on the wire, in bytes.
     mtu: u64,
-    columns: [Column; 3],
+    columns: [Column; 4],
     /// Where the stream of each flow began.
     begins: HashMap<Flow, u32>,
 }
 
 impl Replay {
-    /// Adapters on `bus` with `driver`, one for each of [`Offload::ALL`]. An adapter that cuts
-    /// what is sent has a descriptor for each piece of it.
+    /// Adapters on `bus` with `driver`, one for each of [`Offload::ALL`]; the last has `queues`. An
+    /// adapter that cuts what is sent has a descriptor for each piece of it.
     #[must_use]
-    pub fn new(bus: AnyBus, driver: Driver, mtu: u64) -> Self {
-        let columns = Offload::ALL.map(|offload| Column {
-            offload,
-            adapter: ConventionalAdapter::new(Driver {
+    pub fn new(bus: AnyBus, driver: Driver, queues: Queues, mtu: u64) -> Self {
+        let columns = Offload::ALL.map(|offload| {
+            let driver = Driver {
                 descriptor_per_piece: offload != Offload::None,
                 ..driver
-            }),
-            open: None,
+            };
+            let rings = match offload {
+                Offload::Queues => Rings::Several(MultiQueueAdapter::new(&bus, driver, queues)),
+                _ => Rings::One(ConventionalAdapter::new(driver)),
+            };
+            Column {
+                offload,
+                open: vec![None; rings.count()],
+                rings,
+            }
         });
         Replay {
             bus,
@@ -83,54 +107,91 @@ impl Replay {
     }
 
     /// What each has moved since this was asked last, in the order of [`Offload::ALL`].
-    pub fn take(&mut self) -> [Traffic; 3] {
+    pub fn take(&mut self) -> [Traffic; 4] {
         let (bus, begins) = (&self.bus, &self.begins);
         self.columns.each_mut().map(|column| {
-            column.close(bus, begins);
-            column.adapter.take()
+            for queue in 0..column.open.len() {
+                column.close(queue, bus, begins);
+            }
+            column.rings.take()
         })
     }
 }
 
+impl Rings {
+    /// How many queues there are.
+    fn count(&self) -> usize {
+        match self {
+            Rings::One(_) => 1,
+            Rings::Several(adapter) => adapter.queues(),
+        }
+    }
+
+    fn receive(&mut self, bus: &AnyBus, queue: usize, bytes: u64) {
+        match self {
+            Rings::One(adapter) => adapter.receive(bus, bytes),
+            Rings::Several(adapter) => adapter.receive(bus, queue, bytes),
+        }
+    }
+
+    fn send(&mut self, bus: &AnyBus, queue: usize, pieces: &[u64]) {
+        match self {
+            Rings::One(adapter) => adapter.send(bus, pieces),
+            Rings::Several(adapter) => adapter.send(bus, queue, pieces),
+        }
+    }
+
+    fn take(&mut self) -> Traffic {
+        match self {
+            Rings::One(adapter) => adapter.take(),
+            Rings::Several(adapter) => adapter.take(),
+        }
+    }
+}
+
 impl Column {
-    /// Puts the frame behind the open one, if the adapter would; else moves that one, and the
-    /// new one too if nothing can come behind it.
+    /// Puts the frame behind the open one of its queue, if the adapter would; else moves that one,
+    /// and the new one too if nothing can come behind it.
     fn frame(&mut self, frame: &Frame, bus: &AnyBus, begins: &HashMap<Flow, u32>) {
-        if let Some(longer) = self.open.as_ref().and_then(|open| joined(open, frame)) {
-            self.open = Some(longer);
+        let queue = rss::queue_of(frame, self.open.len());
+        let open = &mut self.open[queue];
+        if let Some(longer) = open.as_ref().and_then(|open| joined(open, frame)) {
+            *open = Some(longer);
             return;
         }
-        self.close(bus, begins);
+        self.close(queue, bus, begins);
         let offloaded = match self.offload {
             Offload::None => false,
             Offload::Segmentation => frame.leaves,
-            Offload::Coalescing => true,
+            Offload::Coalescing | Offload::Queues => true,
         };
         if offloaded && frame.segment.is_some_and(|segment| segment.payload > 0) {
-            self.open = Some(*frame);
+            self.open[queue] = Some(*frame);
         } else {
-            self.moves(frame, bus, begins);
+            self.moves(frame, queue, bus, begins);
         }
     }
 
-    fn close(&mut self, bus: &AnyBus, begins: &HashMap<Flow, u32>) {
-        if let Some(frame) = self.open.take() {
-            self.moves(&frame, bus, begins);
+    /// Moves the open frame of a queue, if there is one.
+    fn close(&mut self, queue: usize, bus: &AnyBus, begins: &HashMap<Flow, u32>) {
+        if let Some(frame) = self.open[queue].take() {
+            self.moves(&frame, queue, bus, begins);
         }
     }
 
-    fn moves(&mut self, frame: &Frame, bus: &AnyBus, begins: &HashMap<Flow, u32>) {
+    fn moves(&mut self, frame: &Frame, queue: usize, bus: &AnyBus, begins: &HashMap<Flow, u32>) {
+        let rings = &mut self.rings;
         if !frame.leaves {
-            self.adapter.receive(bus, frame.bytes);
+            rings.receive(bus, queue, frame.bytes);
             return;
         }
         match &frame.segment {
             Some(segment) if segment.payload > 0 => {
                 let begin = begins.get(&segment.flow).copied().unwrap_or(segment.seq);
                 let offset = u64::from(segment.seq.wrapping_sub(begin));
-                self.adapter.send(bus, &pieces(segment, offset));
+                rings.send(bus, queue, &pieces(segment, offset));
             }
-            _ => self.adapter.send(bus, &[frame.bytes]),
+            _ => rings.send(bus, queue, &[frame.bytes]),
         }
     }
 }
@@ -199,6 +260,13 @@ mod tests {
 
     const PCIX: fn() -> AnyBus = || AnyBus::PciX(PciX::default());
 
+    fn replay() -> Replay {
+        let mut replay = Replay::new(PCIX(), Driver::e1000(), Queues::default(), 1500);
+        // The first batches of empty buffers.
+        replay.take();
+        replay
+    }
+
     fn frame(leaves: bool, seq: u32, headers: u64, payload: u64) -> Frame {
         let ends = [
             ("10.0.0.1".parse().unwrap(), 80),
@@ -221,7 +289,7 @@ mod tests {
     /// server sends for them.
     #[test]
     fn the_papers_1_kb() {
-        let mut replay = Replay::new(PCIX(), Driver::e1000(), 1500);
+        let mut replay = replay();
         for (leaves, seq, headers, payload) in [
             (false, 100, 74, 0),
             (true, 500, 74, 0),
@@ -236,7 +304,7 @@ mod tests {
         ] {
             replay.frame(&frame(leaves, seq, headers, payload));
         }
-        let [plain, segmenting, coalescing] = replay.take();
+        let [plain, segmenting, coalescing, queues] = replay.take();
         let received = plain.receive;
         assert_eq!(
             (received.transfers, received.bytes, received.cycles),
@@ -246,6 +314,17 @@ mod tests {
         let sent = plain.send;
         assert_eq!((sent.transfers, sent.bytes), (9, 1572));
         assert!(sent.cycles.abs_diff(237) <= 2, "{}", sent.cycles);
+        // Six of a queue's eight buffers are used. To transmit, three batches of 128 bytes: for the
+        // SYN, for the acknowledgment with the answer's two descriptors, and for the FIN.
+        assert_eq!(queues.receive, plain.receive);
+        assert_eq!(
+            (
+                queues.send.transfers,
+                queues.send.bytes,
+                queues.send.round_trips
+            ),
+            (3 + 5, 3 * 128 + 1572 - 4 * 16, 3 + 4)
+        );
         // There is nothing to be put together.
         assert_eq!(segmenting.send.transfers, plain.send.transfers);
         assert_eq!(coalescing.receive, plain.receive);
@@ -254,7 +333,7 @@ mod tests {
     #[test]
     fn segments_that_follow_each_other_are_one_where_the_adapter_cuts_or_joins_them() {
         for leaves in [true, false] {
-            let mut replay = Replay::new(PCIX(), Driver::e1000(), 1500);
+            let mut replay = replay();
             for i in 0..10 {
                 replay.frame(&frame(leaves, 1 + i * 1448, 66, 1448));
             }
@@ -271,8 +350,12 @@ mod tests {
                 // Descriptor, headers and 4 pages; descriptor, headers, payload.
                 assert_eq!(moved[1].transfers, 6 + 3);
                 assert_eq!(moved[2], moved[1]);
+                // Five descriptors and two, each a batch of eight: of two for the pages of the
+                // long one, which were read together as well.
+                assert_eq!(moved[3].transfers, moved[1].transfers);
+                assert_eq!(bytes[3] - bytes[1], 2 * 128 - (5 + 2) * 16);
             } else {
-                assert_eq!(moved.map(|t| t.transfers), [22, 22, 4]);
+                assert_eq!(moved.map(|t| t.transfers), [22, 22, 4, 4]);
                 assert_eq!(bytes[1] - bytes[2], 9 * (66 + 16));
             }
             assert!(bytes[0] >= bytes[1] && bytes[1] >= bytes[2]);
@@ -282,7 +365,7 @@ mod tests {
     #[test]
     fn neither_a_gap_nor_64_kb_are_joined() {
         let count = |frames: &[Frame]| {
-            let mut replay = Replay::new(PCIX(), Driver::e1000(), 1500);
+            let mut replay = replay();
             frames.iter().for_each(|f| replay.frame(f));
             replay.take()[2].receive.transfers
         };

@@ -81,7 +81,7 @@ pub struct Plan {
 /// A fetch.
 struct Sample {
     counts: Counts,
-    conventional: [Traffic; 3],
+    conventional: [Traffic; 4],
 }
 
 /// How many fetches were counted, and in how many of them just what is shown crossed.
@@ -105,7 +105,7 @@ pub struct Fetch {
     /// What the engine counted.
     pub counts: Counts,
     /// What conventional adapters would have moved, in the order of [`super::Offload::ALL`].
-    pub conventional: [Traffic; 3],
+    pub conventional: [Traffic; 4],
     /// How exactly it repeats what the engine counted.
     pub repeated: Repeated,
     /// Nanoseconds of a processor that nginx used, the mean of all fetches.
@@ -115,8 +115,8 @@ pub struct Fetch {
 impl Fetch {
     /// A row for each adapter.
     #[must_use]
-    pub fn rows(&self, model: &Model) -> [Row; 4] {
-        let row = |adapter, traffic: Traffic| Row {
+    pub fn rows(&self, model: &Model) -> [Row; 5] {
+        let row = |(adapter, traffic): (Adapter, Traffic)| Row {
             adapter,
             workload: self.server,
             size: self.size,
@@ -127,13 +127,7 @@ impl Fetch {
         };
         let (to_host, to_adapter) = (&self.counts.to_host, &self.counts.to_adapter);
         let longshore = crossed(&model.bus, to_host, to_adapter, model.signals);
-        let [plain, segmenting, coalescing] = self.conventional;
-        [
-            row(Adapter::Longshore, longshore),
-            row(Adapter::E1000, plain),
-            row(Adapter::Segmenting, segmenting),
-            row(Adapter::Coalescing, coalescing),
-        ]
+        Adapter::with(longshore, self.conventional).map(row)
     }
 }
 
@@ -240,7 +234,7 @@ pub fn measure_with(
     running.wait_until_served(SocketAddr::from(SERVER))?;
     let mut capture = Capture::open(&place.capture())?;
     let mtu = running.counts_at_rest()?.mtu;
-    let mut replay = Replay::new(model.bus, model.driver, mtu);
+    let mut replay = Replay::new(model.bus, model.driver, model.queues, mtu);
     let mut fetches = Vec::new();
     for size in &plan.sizes {
         for mode in Mode::ALL {
