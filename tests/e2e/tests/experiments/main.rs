@@ -171,6 +171,40 @@ fn an_ordinary_user_has_tables_and_plots() {
     });
 }
 
+/// What runs over a TAP device runs for whoever may open one, and its lines of CSV have as many
+/// cells as the heading above them.
+#[test]
+fn an_ordinary_user_has_csv_of_what_needs_a_device() {
+    scenario(|bed| {
+        for experiment in ["latency", "port"] {
+            let line = format!("measure {experiment} --quick --csv");
+            let end = as_ordinary_user(bed, ":", &line).run();
+            assert!(end.status.success(), "{end:?}");
+            let mut lines = end.stdout.lines();
+            assert!(
+                lines
+                    .next()
+                    .is_some_and(|line| line.starts_with("# Short runs"))
+            );
+            let (mut heading, mut rows) = (0, 0);
+            for line in lines {
+                // A comma within quotes ends no cell.
+                let unquoted = line.split('"').step_by(2);
+                let cells = unquoted
+                    .map(|part| part.matches(',').count())
+                    .sum::<usize>();
+                if line.starts_with("sheet,") {
+                    heading = cells;
+                } else {
+                    assert_eq!(cells, heading, "{line} of {end:?}");
+                    rows += 1;
+                }
+            }
+            assert!(rows > 3 && heading > 2, "{end:?}");
+        }
+    });
+}
+
 /// The paper of 1989.
 #[test]
 fn the_path_of_a_packet() {
@@ -187,7 +221,12 @@ fn the_path_of_a_packet() {
         assert!(part("setting it again") <= part("setting a timer"), "{all}");
         // A packet is the sum of its parts.
         let sent = figure(row(&all, "packets", "packet", "data sent"), "instructions");
-        let parts = ["TCP output of data", "setting it again", "IP output"];
+        let parts = [
+            "buffer layer, sending data, no byte moved",
+            "TCP output of data",
+            "setting it again",
+            "IP output",
+        ];
         assert_eq!(sent, parts.map(part).iter().sum::<f64>());
         // What is computed for 10 MIPS from 400 instructions is the paper's.
         let computed = row(&all, "rates", "instructions a packet", "paper: 400");

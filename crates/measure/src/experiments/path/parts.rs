@@ -6,7 +6,7 @@
 //! change the code.
 
 use longshore_engine::bench::segments::{Ends, FULL, MSS, PORTS, bytes_of, ip_header, packet};
-use longshore_engine::bench::{Lookup, Placing, Timers};
+use longshore_engine::bench::{Lookup, Placing, Sending, Timers};
 use longshore_hostif::Geometry;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_net::template::Ipv4Template;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The parts in the order in which a round calls them. Their functions have names alike, but
 /// those with the same code may be one.
-pub(super) const ORDER: [&str; 15] = [
+pub(super) const ORDER: [&str; 17] = [
     "tcp_input_data",
     "tcp_output_ack",
     "tcp_input_ack",
@@ -34,6 +34,8 @@ pub(super) const ORDER: [&str; 15] = [
     "timer_reset",
     "timer_clear",
     "buffer_receive",
+    "buffer_send",
+    "buffer_ack",
     "copy",
     "checksum",
     "copy_and_checksum",
@@ -110,6 +112,16 @@ fn counted_buffer_receive(stream: &mut Placing, byte: &[u8]) -> bool {
 }
 
 #[inline(never)]
+fn counted_buffer_send(stream: &mut Sending, len: u64) -> Option<usize> {
+    stream.find(len)
+}
+
+#[inline(never)]
+fn counted_buffer_ack(stream: &mut Sending, len: u64) {
+    stream.acknowledge(len);
+}
+
+#[inline(never)]
 fn counted_copy(to: &mut [u8], from: &[u8]) {
     to.copy_from_slice(from);
 }
@@ -124,17 +136,19 @@ fn counted_copy_and_checksum(to: &mut [u8], from: &[u8]) -> Partial {
     Partial::of_copy(to, from)
 }
 
+/// A session's.
+const GEOMETRY: Geometry = Geometry {
+    channels: 64,
+    waiters: 64,
+    sockets: 64,
+    snd_chunks: 64,
+    rcv_chunks: 512,
+    workers: 1,
+};
+
 /// A receive stream of the engine's, in a session of its own.
 pub(in crate::experiments) fn stream() -> Option<Placing> {
-    let geometry = Geometry {
-        channels: 64,
-        waiters: 64,
-        sockets: 64,
-        snd_chunks: 64,
-        rcv_chunks: 512,
-        workers: 1,
-    };
-    let session = AdapterSession::create(geometry, Arc::new(EventfdSignaler::for_one()));
+    let session = AdapterSession::create(GEOMETRY, Arc::new(EventfdSignaler::for_one()));
     Some(Placing::new(session.ok()?))
 }
 
@@ -200,11 +214,22 @@ fn below_tcp() -> Result<(), &'static str> {
     let mut stream = stream().ok_or("a session")?;
     let placed = counted_buffer_receive(&mut stream, black_box(&[1]));
     check(placed, "placing a byte")?;
+    buffers_of_sent().ok_or("the buffers of what is sent")?;
     let (from, mut to) = (vec![1_u8; MSS.into()], vec![0_u8; MSS.into()]);
     counted_copy(black_box(&mut to), black_box(&from));
     let sum = counted_checksum(black_box(&from)).finish();
     let same = counted_copy_and_checksum(black_box(&mut to), black_box(&from)).finish() == sum;
     check(same, "copy and checksum")
+}
+
+/// A full segment of what a program has written, and its acknowledgment.
+fn buffers_of_sent() -> Option<()> {
+    let full = FULL as u64;
+    let mut stream = Sending::new(GEOMETRY, &[1; 4 * FULL], full)?;
+    // Of one chunk.
+    let pieces = counted_buffer_send(&mut stream, black_box(full))?;
+    counted_buffer_ack(&mut stream, black_box(full));
+    (pieces == 1 && stream.told() == Some(2 * full)).then_some(())
 }
 
 fn check(is_well: bool, part: &'static str) -> Result<(), &'static str> {
