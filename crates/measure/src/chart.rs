@@ -12,7 +12,8 @@ const LEGEND: u32 = 210;
 const LETTER: u32 = 7;
 /// Before the names.
 const SWATCH: u32 = 22;
-/// Colors that are told apart by those who see colors otherwise, too (Okabe and Ito).
+/// Colors that are told apart by those who see colors otherwise, too (Okabe and Ito), but for their
+/// yellow, which is hardly seen on white, and on black once a page has inverted it.
 const COLORS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -21,7 +22,7 @@ const COLORS: [RGBColor; 9] = [
     RGBColor(86, 180, 233),
     RGBColor(204, 121, 167),
     RGBColor(110, 110, 110),
-    RGBColor(240, 228, 66),
+    RGBColor(150, 138, 20),
     RGBColor(30, 30, 30),
 ];
 
@@ -160,7 +161,11 @@ impl Axis {
         match self.scale {
             _ if !least.is_finite() => (0.0, 1.0),
             Scale::Linear => (least.min(0.0), (most * 1.05).max(least.min(0.0) + 1e-9)),
-            Scale::Doubling => (least - 0.3, most + 0.3),
+            // There is a mark on each side, or a plot of one size had none.
+            Scale::Doubling => (
+                (least - 0.3).min(least.floor()),
+                (most + 0.3).max(most.ceil()),
+            ),
             Scale::Decades => ((least - 0.1).floor(), (most + 0.1).ceil()),
         }
     }
@@ -460,6 +465,8 @@ mod tests {
 
     #[test]
     fn powers_are_marked_and_nothing_between_them() {
+        let (least, most) = Axis::doubling("").range([1500_f64.log2()].into_iter());
+        assert_eq!((least, most), (10.0, 11.0));
         assert_eq!(Scale::Doubling.label(10.0), "1024");
         assert_eq!(Scale::Doubling.label(10.5), "");
         assert_eq!(Scale::Decades.label(-1.0), "0.1");

@@ -15,10 +15,10 @@ h1,h2,h3{line-height:1.25}h3{margin-top:2em}figure{margin:1em 0}h2{margin-top:2.
 .faint,figcaption{color:var(--faint)}.quick{background:var(--mark);padding:.5em 1em}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}\
 th,td{padding:.25em .8em;border-bottom:1px solid var(--line);text-align:left;vertical-align:bottom}\
-td.n,th.n{text-align:right;white-space:nowrap}td.t{min-width:15em}\
+td{white-space:nowrap}td.n,th.n{text-align:right}td.t{min-width:15em;white-space:normal}\
 svg{max-width:100%;min-width:40em;height:auto}\
 @media print{:root{--ground:#fff;--text:#000;--faint:#444;--line:#bbb;--mark:#eee}\
-body{font-size:10px;max-width:none}svg{filter:none;min-width:0}table{font-size:8px}\
+body{font-size:10px;max-width:none}svg{filter:none;min-width:0}table{font-size:8px}td,td.n,th.n{white-space:normal}\
 .wide{overflow:visible}figure,tr,li{break-inside:avoid}h2,h3,thead{break-after:avoid}}";
 
 /// Words of more bytes than this take several lines of a table.

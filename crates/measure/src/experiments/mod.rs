@@ -21,7 +21,7 @@ use std::time::Instant;
 /// The plots of an experiment's outcome.
 #[must_use]
 pub fn charts(outcome: &Outcome) -> Vec<Chart> {
-    match &*outcome.experiment {
+    let mut charts = match &*outcome.experiment {
         bus::NAME => bus::charts(outcome),
         characterize::NAME => characterize::charts(outcome),
         cpu::NAME => cpu::charts(outcome),
@@ -32,7 +32,10 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
         port::NAME => port::charts(outcome),
         sweep::NAME => sweep::charts(outcome),
         _ => Vec::new(),
-    }
+    };
+    // Short runs lack what some show.
+    charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
+    charts
 }
 
 /// Nanoseconds that each of so many calls takes.
@@ -42,4 +45,16 @@ fn ns_each(times: u32, mut work: impl FnMut()) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a time to show")]
     let ns = start.elapsed().as_nanos() as f64;
     ns / f64::from(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_has_no_plot() {
+        for name in [characterize::NAME, host::NAME, latency::NAME, sweep::NAME] {
+            assert!(charts(&Outcome::new(name, "", true)).is_empty(), "{name}");
+        }
+    }
 }
