@@ -72,25 +72,40 @@ struct Run {
     samples: Vec<Sampled>,
 }
 
-/// Runs of a configuration, in the order of the processor time that they took for each MB.
-/// Parts of a run add up, and medians of parts do not: so all figures of a row are of the run
-/// in the middle.
-struct Runs(Vec<Run>);
+/// Runs of a configuration, in the order in which they were made. Parts of a run add up, and
+/// medians of parts do not: so all figures of a row of parts are of the run in the middle, by the
+/// processor time that was taken for each MB.
+struct Runs {
+    all: Vec<Run>,
+    /// The place of the run in the middle.
+    middle: Option<usize>,
+}
 
 impl Runs {
-    fn of(mut runs: Vec<Run>) -> Self {
-        runs.sort_by(|a, b| a.micros.total_cmp(&b.micros));
-        Runs(runs)
+    fn of(all: Vec<Run>) -> Self {
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by(|a, b| all[*a].micros.total_cmp(&all[*b].micros));
+        let middle = order.get(all.len().saturating_sub(1) / 2).copied();
+        Runs { all, middle }
     }
 
     /// A figure of the run in the middle, with the least and the most of all runs.
     fn spread(&self, figure: impl Fn(&Run) -> f64) -> Option<Spread> {
-        let figures: Vec<f64> = self.0.iter().map(figure).collect();
-        let middle = *figures.get(figures.len().checked_sub(1)? / 2)?;
+        let figures: Vec<f64> = self.all.iter().map(figure).collect();
+        let middle = figures[self.middle?];
         Spread::of(&figures).map(|spread| Spread {
             median: middle,
             ..spread
         })
+    }
+
+    /// Microseconds for each MB in some parts, of each run.
+    fn micros_in(&self, parts: &[Part]) -> Vec<f64> {
+        let of = |run: &Run| {
+            let share: f64 = parts.iter().map(|part| run.shares[*part as usize]).sum();
+            run.micros * share / 100.0
+        };
+        self.all.iter().map(of).collect()
     }
 
     fn basis(runs: u32) -> String {
@@ -196,7 +211,7 @@ fn shares_of(samples: &[Sampled], ns: u64) -> [f64; Part::ALL.len()] {
 
 fn samples_of(all: &[Runs]) -> impl Iterator<Item = &Sampled> {
     all.iter()
-        .flat_map(|runs| &runs.0)
+        .flat_map(|runs| &runs.all)
         .flat_map(|run| &run.samples)
 }
 
@@ -256,14 +271,16 @@ fn times(configurations: &[&Configuration], all: &[Runs], basis: &str) -> Sheet 
     sheet
 }
 
-/// What the paper says of its figure in words, and the same here.
+/// What the paper says of its figure in words, and the same here. What is compared is of runs that
+/// were made one after the other, in the same round: the machine's speed changes in the minutes that
+/// all rounds take.
 fn packets(configurations: &[&Configuration], all: &[Runs]) -> Sheet {
     /// Handling packets: all but data and memory.
     const HANDLING: [Part; 4] = [Part::WakeUps, Part::Buffers, Part::TcpIp, Part::Driver];
     let mut sheet = Sheet::new(
         "packets",
         "Handling packets (wake-ups, buffers, TCP/IP, driver), which larger ones make cheaper",
-        "computed from the table above",
+        "medians of runs, each by the run of 1500 in the same round; least and most in brackets",
         &[
             ("configuration", ""),
             ("handling", "us/MB"),
@@ -273,18 +290,18 @@ fn packets(configurations: &[&Configuration], all: &[Runs]) -> Sheet {
             ("2001: wake-ups of handling", "%"),
         ],
     );
+    let percent = |of: &[f64], by: &[f64]| {
+        let percents = of.iter().zip(by);
+        let percents: Vec<f64> = percents
+            .map(|(of, by)| 100.0 * of / by.max(f64::MIN_POSITIVE))
+            .collect();
+        Spread::of(&percents)
+    };
     let mut first = None;
     for (name, configuration, runs) in rows(configurations, all) {
-        let median = |parts: &[Part]| {
-            let of = |run: &Run| {
-                let share: f64 = parts.iter().map(|part| run.shares[*part as usize]).sum();
-                run.micros * share / 100.0
-            };
-            runs.spread(of).map_or(0.0, |spread| spread.median)
-        };
-        let (handling, wake_ups) = (median(&HANDLING), median(&[Part::WakeUps]));
+        let (handling, wake_ups) = (runs.micros_in(&HANDLING), runs.micros_in(&[Part::WakeUps]));
         if configuration.mtu == 1500 {
-            first = Some(handling);
+            first = Some(handling.clone());
         }
         // 65 % of a processor at 1,500 bytes, 22 % at 8 KB, 10 % at 32 KB, at equal bandwidth.
         let theirs = match (
@@ -298,10 +315,13 @@ fn packets(configurations: &[&Configuration], all: &[Runs]) -> Sheet {
         };
         sheet.row([
             name.into(),
-            handling.into(),
-            first.map(|first| 100.0 * handling / first).into(),
+            Spread::of(&handling).into(),
+            first
+                .as_ref()
+                .and_then(|first| percent(&handling, first))
+                .into(),
             theirs.into(),
-            (100.0 * wake_ups / handling.max(f64::MIN_POSITIVE)).into(),
+            percent(&wake_ups, &handling).into(),
             (configuration.mtu < 30_000).then_some(22.5).into(),
         ]);
     }
@@ -402,9 +422,7 @@ pub fn charts(outcome: &Outcome) -> Vec<Chart> {
         ]
         .map(|(sheet, title, unit)| Some(chart(outcome.sheet(sheet)?, direction, title, unit)))
     });
-    all.flatten()
-        .filter(|chart| chart.series.iter().any(|series| !series.points.is_empty()))
-        .collect()
+    all.flatten().collect()
 }
 
 #[cfg(test)]
@@ -463,5 +481,31 @@ mod tests {
             (10.0, 90.0)
         );
         assert!(Runs::of(Vec::new()).spread(|run| run.micros).is_none());
+    }
+
+    /// A machine that is half as fast in one round is so for all configurations.
+    #[test]
+    fn packets_are_compared_within_a_round() {
+        let runs = |micros: [f64; 3]| {
+            let mut shares = [0.0; Part::ALL.len()];
+            (shares[Part::TcpIp as usize], shares[Part::WakeUps as usize]) = (30.0, 10.0);
+            let run = |micros| Run {
+                gigabits: 1.0,
+                micros,
+                shares,
+                samples: Vec::new(),
+            };
+            Runs::of(micros.map(run).into())
+        };
+        let configurations: Vec<_> = CONFIGURATIONS[..2].iter().collect();
+        let all = [runs([100.0, 200.0, 110.0]), runs([40.0, 80.0, 66.0])];
+        let sheet = packets(&configurations, &all);
+        let handling = sheet.value("receiving, 9000", "handling").unwrap();
+        assert!((handling - 26.4).abs() < 1e-9, "{handling}");
+        assert_eq!(sheet.value("receiving, 9000", "of 1500's"), Some(40.0));
+        assert_eq!(
+            sheet.value("receiving, 1500", "wake-ups of handling"),
+            Some(25.0)
+        );
     }
 }
