@@ -68,6 +68,9 @@ pub struct Checked {
     pub part: Part,
     /// What was measured.
     pub measured: f64,
+    /// What the machine added meanwhile to each message over the bus, on average, in
+    /// microseconds: what waits for a processor is late.
+    pub late_us: f64,
 }
 
 impl Checked {
@@ -108,7 +111,7 @@ pub fn check(longshore: &Path) -> Result<Vec<Checked>, CrossingError> {
     for bus in LATENT {
         let took = over(longshore, bus, |running| each(Figure::Latency, running))?;
         for ((fetch, host), took) in fetches.iter().zip(&alone).zip(took) {
-            all.extend(checked(bus, Figure::Latency, fetch, host.time, took.time));
+            all.extend(checked(bus, Figure::Latency, fetch, host.time, took));
         }
     }
     for ((fetch, host), bus) in fetches.iter_mut().zip(many).zip(NARROW) {
@@ -120,7 +123,7 @@ pub fn check(longshore: &Path) -> Result<Vec<Checked>, CrossingError> {
         for (counted, bytes) in directions.into_iter().zip(host.bytes) {
             *counted = with_bytes(counted, bytes);
         }
-        all.extend(checked(bus, Figure::Rate, fetch, host.time, took.time));
+        all.extend(checked(bus, Figure::Rate, fetch, host.time, took));
     }
     Ok(all)
 }
@@ -156,7 +159,7 @@ fn checked(
     figure: Figure,
     fetch: &Fetch,
     host: Duration,
-    took: Duration,
+    took: Took,
 ) -> Option<Checked> {
     let host_ns = host.as_nanos() as u64;
     let fetch = Fetch { host_ns, ..*fetch };
@@ -165,12 +168,12 @@ fn checked(
         Figure::Latency => (
             said.latency_us,
             said.latency_bottleneck,
-            took.as_secs_f64() * 1e6,
+            took.time.as_secs_f64() * 1e6,
         ),
         Figure::Rate => (
             said.fetches_per_second,
             said.throughput_bottleneck,
-            1.0 / took.as_secs_f64(),
+            1.0 / took.time.as_secs_f64(),
         ),
     };
     Some(Checked {
@@ -180,6 +183,7 @@ fn checked(
         predicted,
         part,
         measured,
+        late_us: took.late.as_secs_f64() * 1e6,
     })
 }
 
@@ -189,6 +193,14 @@ struct Took {
     time: Duration,
     /// Bytes that cross for each of many, to the host and to the adapter.
     bytes: [u64; 2],
+    /// What the machine adds to each message over the bus, the mean so far.
+    late: Duration,
+}
+
+/// How late the machine is with each message over the bus.
+fn late(running: &Running<'_>) -> Result<Duration, CrossingError> {
+    let [ns] = running.counters(["late_ns"])?;
+    Ok(Duration::from_nanos(ns))
 }
 
 /// Bytes that the bus has carried to the host and to the adapter.
@@ -238,6 +250,7 @@ fn measure(figure: Figure, running: &Running<'_>, size: u64) -> Result<Took, Cro
         return Ok(Took {
             time,
             bytes: [0; 2],
+            late: late(running)?,
         });
     }
     let before = carried(running)?;
@@ -257,6 +270,7 @@ fn measure(figure: Figure, running: &Running<'_>, size: u64) -> Result<Took, Cro
     Ok(Took {
         time: time / count,
         bytes: [bytes(0), bytes(1)],
+        late: late(running)?,
     })
 }
 
@@ -271,6 +285,7 @@ pub fn table(all: &[Checked]) -> String {
         "predicted",
         "measured",
         "difference %",
+        "late us",
     ];
     let mut table = report::table(&heading, 4);
     for one in all {
@@ -285,14 +300,18 @@ pub fn table(all: &[Checked]) -> String {
         ];
         let figures = [one.predicted, one.measured].map(report::number);
         let difference = format!("{:+.1}", one.difference() * 100.0);
-        table.add_row(names.into_iter().chain(figures).chain([difference]));
+        let late = report::number(one.late_us);
+        table.add_row(names.into_iter().chain(figures).chain([difference, late]));
     }
     let beyond = all.iter().filter(|one| !one.holds()).count();
     let verdict = match beyond {
         0 => "All are within 10 % of what was predicted".to_owned(),
         n => format!("{n} of {} differ by more than 10 %", all.len()),
     };
-    format!("nginx over modelled buses, a connection for all fetches\n{table}\n{verdict}\n")
+    format!(
+        "nginx over modelled buses, a connection for all fetches\n{table}\n{verdict}\n\
+         late: what the machine adds to each message over the bus, on average\n"
+    )
 }
 
 #[cfg(test)]
@@ -308,6 +327,7 @@ mod tests {
             predicted: 1000.0,
             part: Part::Bus,
             measured,
+            late_us: 57.3,
         };
         let all = [row(901.0), row(1099.0), row(1101.0), row(899.0)];
         assert_eq!(
@@ -315,7 +335,9 @@ mod tests {
             [true, true, false, false]
         );
         let text = table(&all);
-        assert!(text.contains("2 of 4") && text.contains("+10.1"), "{text}");
+        for part in ["2 of 4", "+10.1", "57.3"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         assert!(table(&all[..2]).contains("All are within"));
         let mut buses = LATENT.iter().chain(&NARROW).chain([&NO_TIME]);
         assert!(buses.all(|bus| bus.parse::<AnyBus>().is_ok()));
