@@ -43,3 +43,9 @@ pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, 
 pub use longshore_ring::{Corrupt, NONE, Room, SharedBytes};
 pub use meter::{Crossings, Descriptors, Meter, Moved};
 pub use transport::{Arena, ArenaError, Directory, Meeting, PutError, ReleaseError, attach};
+
+/// The host's half of a session, where both are in one process: benchmarks have it so.
+#[must_use]
+pub fn host_beside(session: &adapter::AdapterSession) -> HostSession {
+    HostSession::of(session.shared())
+}

@@ -5,8 +5,8 @@
 
 use longshore_hostif::adapter::{AdapterSession, MAX_PIECES, ReceiveStream, Subscribers, Use};
 use longshore_hostif::{
-    Arena, Completion, EdgeFlags, Edges, Geometry, HostChannel, HostSession, OpenFlags,
-    SharedBytes, SocketId, SocketKind,
+    Completion, EdgeFlags, Edges, Geometry, HostChannel, OpenFlags, SharedBytes, SocketId,
+    SocketKind, host_beside,
 };
 use longshore_ring::EventfdSignaler;
 use std::sync::Arc;
@@ -61,10 +61,9 @@ impl Sending {
     /// were sent and acknowledged. `None` if it did not come about.
     #[must_use]
     pub fn new(geometry: Geometry, bytes: &[u8], segment: u64) -> Option<Self> {
-        let arena = Arc::new(Arena::create(geometry).ok()?);
-        let host = HostSession::of(&arena);
         let signaler = Arc::new(EventfdSignaler::for_one());
-        let mut session = AdapterSession::new(arena, signaler);
+        let mut session = AdapterSession::create(geometry, signaler).ok()?;
+        let host = host_beside(&session);
         session.open_channel(Self::CHANNEL);
         let socket = host
             .open_block(Self::CHANNEL.into(), SocketKind::Stream, OpenFlags::empty())

@@ -144,6 +144,11 @@ impl AdapterSession {
         self.arena.as_ref().as_fd()
     }
 
+    /// What both halves share.
+    pub(crate) fn shared(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
     /// Whether a free chunk of either slab takes memory.
     #[must_use]
     pub fn has_warm_chunks(&self) -> bool {
