@@ -82,7 +82,7 @@ fn may_bind_low_ports(pid: u32, owner: u32) -> bool {
     let pid = pid.to_string();
     let status = read_to_string(format!("/proc/{pid}/status"));
     let (Ok(status), Ok(theirs), Ok(ours)) = (status, users(&pid), users("self")) else {
-        // What cannot be seen is left to who has opened the session.
+        // What cannot be seen is left to the user who has opened the session.
         return owner == 0;
     };
     // A capability counts for the engine's ports only if it is one among the engine's users:
@@ -154,7 +154,7 @@ mod tests {
         let is_now_of = |world: &mut Turned, uid| {
             world.engine.programs.sessions.get_mut(0).unwrap().uid = uid;
         };
-        // As on the host: who has the capability, in a session of its own user's or root's.
+        // As on the host: a process that has the capability, in a session of its own user's or root's.
         assert_eq!(low(&mut world, own), may);
         assert!(!low(&mut world, nobody) && !low(&mut world, elsewhere));
         is_now_of(&mut world, uid + 1);
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(c.uid, own);
         let may = may_bind_low_ports(std::process::id(), own);
         assert_eq!(may, c.capabilities & BIND_SERVICE != 0);
-        // What cannot be seen is left to who has opened the session.
+        // What cannot be seen is left to the user who has opened the session.
         assert!(!may_bind_low_ports(u32::MAX, own.max(1)));
         assert!(may_bind_low_ports(u32::MAX, 0));
     }

@@ -21,7 +21,7 @@ const WAITING: u32 = 1 << 31;
 /// Where it begins to number half-open connections: before those, and beyond sockets.
 const HALF_OPEN: u32 = 1 << 30;
 
-/// What an engine tells of itself to who asks.
+/// What an engine tells of itself to a client that asks.
 pub(crate) struct Report<'a> {
     pub(crate) counted: Counted<'a>,
     pub(crate) about: &'a About,
@@ -70,7 +70,7 @@ impl Report<'_> {
         asker.sees_all() || self.counted.attach.is_listed(asker.uid)
     }
 
-    /// Whether a session's sockets are shown to who asks.
+    /// Whether a session's sockets are shown to a client that asks.
     fn is_shown(&self, asker: Asker, session: u32) -> bool {
         let own = |s: &Session| s.uid == asker.uid;
         asker.sees_all() || self.counted.programs.sessions.get(session).is_some_and(own)

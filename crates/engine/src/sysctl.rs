@@ -96,8 +96,8 @@ const NUMBERS: [(&str, Setter); 23] = [
 /// over.
 const CONGESTION: &str = "tcp_congestion_control";
 
-/// The file with the keys of Fast Open's cookies, the last one after a comma; who may
-/// not read it, or finds none set, makes a key of their own.
+/// The file with the keys of Fast Open's cookies, the last one after a comma; an engine that may
+/// not read it, or finds none set, makes a key of its own.
 const FAST_OPEN_KEY: &str = "tcp_fastopen_key";
 
 /// The most that tcp_rmem allows where nobody has set it (Linux before 6.16, with a

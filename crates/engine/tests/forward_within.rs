@@ -202,7 +202,7 @@ fn who_passes_on_may_end() {
                     pass(&way.source, &way.sink, 60_000);
                     await_bytes(&way.receiver, 60_000);
                     if closes {
-                        // By who passes on.
+                        // By the one that passes on.
                         way.sink.socket().options().set_linger(Some(0));
                         drop(way.sink);
                         assert!(read_all(&way.source, LEN) == sent[60_000..]);

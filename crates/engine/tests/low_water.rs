@@ -1,4 +1,4 @@
-//! What a program waits for is told to the engine: for less than that it wakes nobody, but who
+//! What a program waits for is told to the engine: for less than that it wakes nobody, but a thread that
 //! looks sees it.
 
 mod common;
@@ -70,7 +70,7 @@ impl Waiting {
         });
     }
 
-    /// Sends so much, and waits until it is told of and who is to be woken for it is awake.
+    /// Sends so much, and waits until it is told of and the thread that is to be woken for it is awake.
     fn send(&mut self, len: usize) {
         self.send_bytes(&vec![7; len]);
     }

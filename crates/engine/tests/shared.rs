@@ -96,7 +96,7 @@ fn who_subscribes_takes_no_connection_from_who_listens_already() {
 }
 
 /// A process that listens and never accepts is not told, unless a connection is left waiting; and
-/// who alone accepts has it from the beginning.
+/// one that alone accepts has it from the beginning.
 #[test]
 fn a_connection_is_told_to_who_accepts_and_to_others_only_if_it_waits() {
     let dir = tempfile::tempdir().unwrap();

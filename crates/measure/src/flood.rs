@@ -1,5 +1,5 @@
 //! A flood of SYNs from addresses that are nobody's, and a stream of a steady rate that
-//! shows what the flood takes from who is connected already. [`crate::programs`] runs
+//! shows what the flood takes from a peer that is connected already. [`crate::programs`] runs
 //! them, for the scenario of the same name.
 
 use crate::report::gigabits;

@@ -138,7 +138,7 @@ impl Cell {
     }
 }
 
-/// Whose TCP an end has.
+/// Which TCP an end has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Linux,

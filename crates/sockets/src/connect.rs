@@ -118,7 +118,7 @@ impl<'a> Connector<'a> {
         })
     }
 
-    /// Ends an attempt to connect, as Linux does when either half is shut down: who waits
+    /// Ends an attempt to connect, as Linux does when either half is shut down: a thread that waits
     /// for it is told so by `errno`. Says whether there was one.
     pub(crate) fn give_up(self, errno: Errno) -> Result<bool, SocketError> {
         let block = self.socket.block();
@@ -133,7 +133,7 @@ impl<'a> Connector<'a> {
         Ok(true)
     }
 
-    /// Ends an attempt to connect, unless the peer has answered it: the adapter decides. Who
+    /// Ends an attempt to connect, unless the peer has answered it: the adapter decides. A thread that
     /// waits for it is told that it was cancelled, and it may be repeated.
     ///
     /// # Errors

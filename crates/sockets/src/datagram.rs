@@ -19,7 +19,7 @@ pub struct Received {
     pub len: usize,
     /// Whether there was no room for all of what was asked for (MSG_TRUNC).
     pub is_cut: bool,
-    /// Who sent it.
+    /// Its sender.
     pub from: Option<SocketAddr>,
     /// If not 0, it is a train of datagrams of this size.
     pub segment: u16,
@@ -183,7 +183,7 @@ impl<'a> Datagrams<'a> {
 
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.
     pub fn next_len(self) -> usize {
-        // Who asks how much there is does not take the pending error.
+        // A call that asks how much there is does not take the pending error.
         let Ok(peeked) = self.socket.receive_stream().count_records() else {
             return 0;
         };

@@ -31,7 +31,7 @@ pub struct ForkLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is only reached by who holds the lock.
+// SAFETY: the value is only reached by the thread that holds the lock.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T> ForkLock<T> {

@@ -78,7 +78,7 @@ impl<'a> Halves<'a> {
             }
             SocketState::Open if self.socket.is_datagram() && block.peer().get().is_some() => {}
             SocketState::Open if self.socket.is_datagram() => {
-                // As Linux has it, it is shut down and who waits for it wakes, though the call
+                // As Linux has it, it is shut down and a thread that waits for it wakes, though the call
                 // fails.
                 self.tell(half, EdgeFlags::PUSH)?;
                 return Err(SocketError::Refused(Errno::NOTCONN));
@@ -125,7 +125,7 @@ impl<'a> Halves<'a> {
         }
     }
 
-    /// Whether the peer has acknowledged the end of the sending half, for who has shut it
+    /// Whether the peer has acknowledged the end of the sending half, for a caller that has shut it
     /// down to linger; or never will.
     pub fn is_end_acked(self) -> bool {
         let block = self.socket.block();

@@ -24,7 +24,7 @@ pub struct Hooks {
     /// ([`Keeping::take`](crate::Keeping::take)) that its peer would find no room: what is kept
     /// is to be given back.
     pub give_back: fn(SocketId),
-    /// Says something to who runs the program.
+    /// Says something to the person who runs the program.
     pub log: fn(&str),
 }
 

@@ -251,7 +251,7 @@ impl ReadySet {
         };
         if sleeps {
             // What the engine said before it could know whom to wake for it may lie in
-            // the channel still, and who sleeps already does not look there again.
+            // the channel still, and a thread that sleeps already does not look there again.
             Waiter::fence();
             self.host.drain()?;
         }
@@ -339,7 +339,7 @@ impl ReadySet {
         Ok(by_key.get(&(fd, socket.id.index)).copied())
     }
 
-    /// Puts an interest on the ready list if it is ready now, and wakes who
+    /// Puts an interest on the ready list if it is ready now, and wakes the thread that
     /// sleeps for it.
     fn look(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
         let ready = socket.readiness().bits();

@@ -75,7 +75,7 @@ impl ReadySets {
         }
     }
 
-    /// Something happened to these sockets. The engine wakes who sleeps for
+    /// Something happened to these sockets. The engine wakes the threads that sleep for
     /// them.
     pub(crate) fn moved(&mut self, sockets: &[u32]) {
         for index in sockets {
@@ -84,7 +84,7 @@ impl ReadySets {
     }
 
     /// Something happened to a socket that the engine does not know of: wakes
-    /// who sleeps for it in this process.
+    /// the threads of this process that sleep for it.
     pub(crate) fn moved_by_us(&mut self, session: &HostSession, index: u32) {
         self.queue_socket(index);
         let mut key = self.of_socket(index);

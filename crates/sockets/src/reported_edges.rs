@@ -96,7 +96,7 @@ impl ReportedEdges {
 
 /// The far end has acknowledged more: whether somebody waits for the room. Only the
 /// process that has the socket may take the wish for room; with others about, it cannot
-/// be told whose it was.
+/// be told which one's it was.
 fn acknowledge(block: &SocketBlock, edges: &Edges, is_new: bool, having: Having) -> bool {
     let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
     block.snd.done.fetch_max(acked, Ordering::AcqRel);

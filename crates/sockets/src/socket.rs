@@ -210,7 +210,7 @@ impl Socket {
         self.host.threads().look_awhile(or_not_yet(attempt))
     }
 
-    /// As `look_awhile`, for who has just looked and found that `attempt` would block.
+    /// As `look_awhile`, for a caller that has just looked and found that `attempt` would block.
     ///
     /// # Errors
     /// As [`Socket::look_awhile`].

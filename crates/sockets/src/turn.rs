@@ -18,7 +18,7 @@ pub(crate) enum Wake {
     /// Now, if it sleeps; one that is awake fetches it when this process has no more to say
     /// for now, or after a short time.
     Held,
-    /// The same of what the program itself holds back (TCP_CORK, MSG_MORE), and after a longer
+    /// As `Held`, for what the program itself holds back (TCP_CORK, MSG_MORE), and after a longer
     /// time.
     HeldBack,
     /// Before this process sleeps, or a packet comes.

@@ -272,7 +272,7 @@ impl Threads {
         self.look_again(attempt)
     }
 
-    /// As `look_awhile`, for who has just looked, in vain.
+    /// As `look_awhile`, for a caller that has just looked, in vain.
     pub(crate) fn look_again<T>(
         self,
         attempt: impl FnMut() -> Result<Option<T>, SocketError>,

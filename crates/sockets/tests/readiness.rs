@@ -19,7 +19,7 @@ fn engine() -> (Engine, &'static Host, tempfile::TempDir) {
     (engine, host, directory)
 }
 
-/// Sleeps on the set as epoll does; the data words of what is ready. Who was not woken
+/// Sleeps on the set as epoll does; the data words of what is ready. A thread that was not woken
 /// for what is there at the end of `limit` has slept through it.
 fn wait(host: &'static Host, set: &ReadySet, limit: Duration) -> Vec<(u64, u32)> {
     wait_telling(host, set, limit, || ())

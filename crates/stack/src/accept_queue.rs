@@ -49,7 +49,7 @@ impl AcceptQueue {
         self.waiting.push_back(id);
     }
 
-    /// The host has read so many records, of which there are no more than it has: `by` is who
+    /// The host has read so many records, of which there are no more than it has: `by` is the process that
     /// has, if that is to be given the connections. Whether there are connections behind them.
     pub(crate) fn note_read(&mut self, records: usize, by: Option<u16>) -> bool {
         let reset = records.min(self.reset);

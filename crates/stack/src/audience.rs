@@ -106,7 +106,7 @@ impl Audience {
     }
 
     /// The process that the next connection is given to, if there is just one that may accept
-    /// it, of those that have the listener. `own` if it comes from a socket of the stack: who
+    /// it, of those that have the listener. `own` if it comes from a socket of the stack: the process that
     /// has made it may look for it at once.
     pub(crate) fn single(&mut self, all: &Subscribers, own: bool, now: Instant) -> Option<u16> {
         if own {

@@ -27,7 +27,7 @@ const EMSGSIZE: u16 = 90;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reported<'a> {
     pub(crate) error: &'a IcmpError,
-    /// Who sent the message.
+    /// The sender of the message.
     pub(crate) offender: IpAddr,
     /// What stands behind the message's header.
     pub(crate) data: &'a [u8],
@@ -74,7 +74,7 @@ impl Socket {
         self.report_too_long(to.into(), link, telling);
     }
 
-    /// A datagram to `to` was refused since it was too long: who has asked for errors finds a
+    /// A datagram to `to` was refused since it was too long: a socket that has asked for errors finds a
     /// report of that, and has no pending error. As Linux has it, the report says the port that the
     /// socket is connected to over IPv4, and the one that the datagram was for over IPv6.
     pub(crate) fn report_too_long(&mut self, to: Address, link: &Link, telling: Telling<'_>) {
@@ -120,7 +120,7 @@ impl Socket {
     }
 
     /// An error about a datagram of its: a connected socket gets it if it will not pass by
-    /// itself, and who has asked for errors gets all, as in Linux.
+    /// itself, and one that has asked for errors gets all, as in Linux.
     pub(crate) fn datagram_failed(&mut self, reported: &Reported<'_>, telling: Telling<'_>) {
         let connected = matches!(&self.kind, Kind::Datagram(d) if d.peer.is_some());
         let options = &self.options.datagrams;

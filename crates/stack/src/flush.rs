@@ -3,8 +3,8 @@
 //!
 //! A few sockets are flushed at once. Of many, each user's have a share of the turn
 //! (`turns`): those beyond it wait in their session's queue and have their turn
-//! again, so that who sends on thousands of sockets makes others wait no longer than one
-//! who sends on a few. Owns [`Flush`], by which the stack ends a turn in which more is to be done
+//! again, so that a program that sends on thousands of sockets makes others wait no longer than one
+//! that sends on a few. Owns [`Flush`], by which the stack ends a turn in which more is to be done
 //! than the usual, and the order of those that wait.
 
 use crate::account::Account;

@@ -257,7 +257,7 @@ impl Handshakes<'_> {
 
 impl HalfOpens {
     /// A listener is over: its half-open connections are reset, as far as resets may be sent
-    /// to who has not proved its address.
+    /// to a peer that has not proved its address.
     pub(crate) fn give_up_of(&mut self, listener: u32, sockets: &Sockets) {
         if let Some(Kind::Listener(l)) = sockets.get(listener).map(|s| &s.kind) {
             self.give_up(l.half_open);

@@ -17,7 +17,7 @@ use longshore_wire::SeqNumber;
 
 /// Chunks that must be free before a connection is given data: what a whole
 /// receive buffer could need beyond what it has. Also what is kept for connections of which
-/// nearly all has been read, so that who reads one to its end is not held up by others that
+/// nearly all has been read, so that a program that reads one to its end is not held up by others that
 /// nobody reads.
 pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
 /// Chunks that a segment needs where all before it is there, or nothing was before it.

@@ -33,7 +33,7 @@ const MOST_HEAD: usize = DATAGRAM_HEADER + GROUP_BYTES + STAMP_BYTES;
 struct Envelope {
     /// Where it came to.
     local: SocketAddr,
-    /// Who sent it.
+    /// Its sender.
     remote: SocketAddr,
     hops: u8,
     class: u8,

@@ -35,7 +35,7 @@ pub enum ListenError {
     },
 }
 
-/// The socket at which programs attach. It is not served yet: who connects waits, and is not
+/// The socket at which programs attach. It is not served yet: a program that connects waits, and is not
 /// refused, from when its path is there.
 #[derive(Debug)]
 pub(crate) struct Listener {

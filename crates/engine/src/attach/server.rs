@@ -90,7 +90,7 @@ impl Policy {
         uid == 0 || (self.terms.lists(uid) && (self.others_may_join || self.may_open(uid)))
     }
 
-    /// A private engine is its user's. Whom it has given the session's token may join as
+    /// A private engine is its user's. A process that it has given the session's token may join as
     /// whoever it is then.
     fn may_open(&self, uid: u32) -> bool {
         !self.private || is_trusted(uid)

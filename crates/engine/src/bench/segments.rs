@@ -24,9 +24,9 @@ const WARM: usize = 64;
 /// Two ends of a connection, of which the first has sent full segments to the second.
 #[derive(Debug)]
 pub struct Ends {
-    /// Who sends.
+    /// The sender.
     pub near: Tcb,
-    /// Who receives, and reads at once.
+    /// The receiver, which reads at once.
     pub far: Tcb,
     /// When the last segment was sent.
     pub now: Instant,

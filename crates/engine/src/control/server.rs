@@ -337,7 +337,7 @@ mod tests {
         std::fs::remove_file(&at).unwrap();
     }
 
-    /// Who has connected may be gone when it is looked.
+    /// A client that has connected may be gone when it is looked.
     #[test]
     fn the_engine_waits_for_no_client() {
         let at = path("nobody");
@@ -411,7 +411,7 @@ mod tests {
     fn silent_clients_of_many_users_keep_nobody_from_asking() {
         let at = path("silent");
         let mut server = ControlServer::open(&at).unwrap();
-        // Away from root's number, and from that of who runs this.
+        // Away from root's number, and from that of the user who runs this.
         let user = |n: usize| 1_000_000 + (n / MOST_OF_USER) as u32;
         let mut silent: Vec<_> = (0..MOST_OF_OTHERS)
             .map(|n| connect_as(&mut server, user(n)))

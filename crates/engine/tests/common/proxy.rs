@@ -64,7 +64,7 @@ pub(crate) fn program(path: &Path) -> (OwnedFd, &'static Host) {
     (launcher, Host::join(path, token, Hooks::default()).unwrap())
 }
 
-/// The connections of a proxy: from who sends to it, and to who receives.
+/// The connections of a proxy: from the sender, and to the receiver.
 pub(crate) struct Way {
     pub(crate) sender: Stream,
     pub(crate) source: Stream,

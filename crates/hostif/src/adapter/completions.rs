@@ -159,7 +159,7 @@ impl AdapterSession {
         batched.held_until(now, self.meter.to_host.descriptors.count)
     }
 
-    /// Whether completions are held, and whoever is to be woken for them sleeps on.
+    /// Whether completions are held, and the threads that are to be woken for them sleep on.
     #[inline]
     pub(super) fn holds_completions(&self) -> bool {
         let batched = self.batched.as_ref();

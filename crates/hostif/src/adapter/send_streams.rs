@@ -86,7 +86,7 @@ pub(super) enum Part {
     Received(usize, usize),
     /// In a file, from an offset on, and so many bytes.
     File(u32, u64, usize),
-    /// Nothing: the record of a range was read, which is known to who comes from what lies before.
+    /// Nothing: the record of a range was read, which is known to one that comes from what lies before.
     Record {
         /// Whether it is.
         is_known: bool,

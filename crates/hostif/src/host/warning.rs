@@ -1,4 +1,4 @@
-//! What the shim has to say to who runs the program: messages to a Unix datagram socket of
+//! What the shim has to say to the person who runs the program: messages to a Unix datagram socket of
 //! the launcher's, so that nothing of it stands among what the program itself writes. The
 //! launcher makes the socket and names it in the program's environment; the shim finds it
 //! there, and writes to standard error where there is none.

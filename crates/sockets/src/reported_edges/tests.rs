@@ -203,7 +203,7 @@ fn an_acknowledged_end_is_kept_and_no_news() {
     }
 }
 
-/// With others about, room is news to who has not asked for it, too.
+/// With others about, room is news to a process that has not asked for it, too.
 #[test]
 fn room_is_news_to_all_who_have_the_socket() {
     for (having, wanted, is_news) in [
@@ -229,7 +229,7 @@ fn room_is_news_to_all_who_have_the_socket() {
     }
 }
 
-/// Who has tried to connect in vain has told its program; every other death is told.
+/// A socket that has tried to connect in vain has told its program; every other death is told.
 #[test]
 fn a_death_that_was_told_is_no_news() {
     for (state, spent, flags, is_news) in [

@@ -19,7 +19,7 @@ const MOST_KEPT: u64 = 2;
 /// What the engine holds, in units of what it is to be told of at once, if it has said that.
 const HELD: u64 = 4;
 
-/// Most pieces that who takes them is given at a time.
+/// Most pieces that are given at a time to what takes them.
 pub const MOST_PIECES_KEPT: usize = 8;
 
 /// Bytes of a receive stream that were read and are kept. Not dropped, but sent or given back.

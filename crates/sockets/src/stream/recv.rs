@@ -45,7 +45,7 @@ impl<'a> ReceiveStream<'a> {
         let has_failed = block.errno.load(Ordering::Acquire) != 0;
         let flags = block.flags();
         if flags.contains(BlockFlags::PEER_FIN) {
-            // The end stays the end; what went wrong after it is for who asks or writes.
+            // The end stays the end; what went wrong after it is for a call that asks or writes.
             return Ok(());
         }
         if has_failed {
@@ -173,7 +173,7 @@ impl<'a> ReceiveStream<'a> {
     }
 
     /// Copies the bytes at offset `at` of the receive stream, which must hold
-    /// them, for who has its lock.
+    /// them, for a caller that has its lock.
     pub(crate) fn copy_from(self, at: u64, to: &mut [u8]) -> Result<(), SocketError> {
         let memory = self.socket.host.arena.memory();
         let mut done = 0;

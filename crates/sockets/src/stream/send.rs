@@ -125,8 +125,8 @@ impl<'a> SendStream<'a> {
     }
 
     /// Tries, and once more if there is no room and the engine has told something meanwhile: that
-    /// may be room, or the end. Who tries again and again without waiting has nobody else who
-    /// looks.
+    /// may be room, or the end. A program that tries again and again without waiting has nobody
+    /// else to look.
     #[inline]
     fn again_if_told<T>(
         self,
@@ -331,7 +331,7 @@ impl<'a> SendStream<'a> {
         directory.entry(number).load(Ordering::Relaxed)
     }
 
-    /// Gives the stream a chunk for this number, for who has its lock.
+    /// Gives the stream a chunk for this number, for a caller that has its lock.
     pub(super) fn set_chunk(self, number: u64, chunk: u32) {
         let directory = self.socket.host.arena.snd_directory(self.socket.id.index);
         directory.entry(number).store(chunk, Ordering::Release);

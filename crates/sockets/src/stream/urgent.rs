@@ -25,7 +25,7 @@ impl<'a> UrgentData<'a> {
         Self { socket }
     }
 
-    /// Where reading in order goes on, and how many bytes there are, for who has read up
+    /// Where reading in order goes on, and how many bytes there are, for a reader that has read up
     /// to `from`, not past the mark, of a stream that holds `held` bytes more. If there
     /// is nothing but the urgent byte, it is thrown away, unless the call is to `keep`
     /// what it finds.

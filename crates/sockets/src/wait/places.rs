@@ -100,7 +100,7 @@ impl Threads {
         self.wake_where(|place| place.waiter.load(Ordering::Relaxed) == waiter);
     }
 
-    /// Wakes who sleeps on a waiter: a thread of this process, however it sleeps. One of another
+    /// Wakes the sleeper of a waiter: a thread of this process, however it sleeps. One of another
     /// process has its eventfd there, and is told by the engine; in futex it looks again.
     pub(crate) fn wake_sleeper(self, index: u32, waiter: &Waiter) {
         if waiter.owner.load(Ordering::Relaxed) == self.host.identity.pid() {

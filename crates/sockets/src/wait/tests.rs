@@ -308,7 +308,7 @@ fn a_sleep_says_what_has_ended_it() {
     assert_eq!(slept, (Woken::Yes, true));
 }
 
-/// Who waits for a socket stands in its list, and no longer than that.
+/// A thread that waits for a socket stands in its list, and no longer than that.
 #[test]
 fn a_wait_leaves_nothing_in_the_list() {
     let (_engine, host, _directory) = engine();

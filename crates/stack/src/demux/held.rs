@@ -8,7 +8,7 @@ use super::Reuse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A port, the address that it is held on, SO_REUSEADDR and SO_REUSEPORT of who holds
+/// A port, the address that it is held on, SO_REUSEADDR and SO_REUSEPORT of the socket that holds
 /// it, and whether the wildcard of IPv4 is held, too.
 type Name = (u16, IpAddr, bool, bool, bool);
 

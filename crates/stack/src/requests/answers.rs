@@ -89,7 +89,7 @@ impl Sessions {
         }
     }
 
-    /// Writes an answer to the mailbox of who has asked; its length.
+    /// Writes an answer to the mailbox of the process that has asked; its length.
     pub(super) fn answer_at_length(&self, from: From, bytes: &[u8]) -> Result<usize, RequestError> {
         let session = self.get(from.session);
         let host = &session.ok_or(RequestError::NoSocket)?.host;

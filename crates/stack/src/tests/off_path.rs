@@ -179,7 +179,7 @@ fn quoted(to_port: u16, seq: SeqNumber) -> [u8; 8] {
 }
 
 /// A sender that does not know what is in flight cannot make a connection's segments smaller (RFC
-/// 5927), and who guesses is seen.
+/// 5927), and a sender that guesses is seen.
 #[test]
 fn lies_about_the_path_are_counted_and_change_nothing() {
     let mut single = Single::new(GEOMETRY, 1);
@@ -223,7 +223,7 @@ fn lies_about_the_path_are_counted_and_change_nothing() {
 
 /// An error about a datagram of a socket that sends to everybody has to be believed. What is
 /// remembered is bounded, and programs are told once that there are narrow paths: to tell
-/// each session of each would be more work for us than for who lies.
+/// each session of each would be more work for us than for the one that lies.
 #[test]
 fn what_is_believed_of_paths_costs_little() {
     let mut single = Single::new(GEOMETRY, 1);

@@ -154,7 +154,7 @@ fn what_was_lent_stays_when_its_sender_has_another_connection() {
     let edge = super::streams::append(&single.arena, sender.index, 0, &[7; MUCH]);
     say(&mut single, sender, edge, EdgeFlags::PUSH);
     assert_eq!(single.stack.counters.own_bytes.lent, MUCH as u64);
-    // What is sent to who reads no more and writes no more is answered by a reset.
+    // What is sent to an end that reads no more and writes no more is answered by a reset.
     let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
     say(&mut single, reader, 0, both);
     let edge = super::streams::append(&single.arena, sender.index, edge, &[8]);

@@ -316,7 +316,7 @@ fn many_datagrams_are_sent_some_in_each_turn() {
     assert_eq!(all, 1_000);
 }
 
-/// What comes has its sender, its hop limit and its class beside it; for who asks, when it came
+/// What comes has its sender, its hop limit and its class beside it; for a socket that asks, when it came
 /// and how many did not, too.
 #[test]
 fn what_comes_is_in_a_record() {
@@ -344,7 +344,7 @@ fn what_comes_is_in_a_record() {
     assert_eq!(udp.single.stack.counters.datagrams.received, 3);
 }
 
-/// The buffer bounds what waits to be read: what is too much is dropped, counted, and told to who
+/// The buffer bounds what waits to be read: what is too much is dropped, counted, and told to a socket that
 /// asks how many were.
 #[test]
 fn what_nobody_reads_is_dropped_beyond_the_buffer() {

@@ -104,7 +104,7 @@ fn a_server_takes_data_once() {
     assert_eq!(s.tcb.liveness.last_data(), s.now);
     assert_eq!(s.tcb.rcv_edge(), 100);
     assert_eq!(s.sent_one().options.fast_open, Some(cookie()));
-    // Neither again, nor after the SYN-ACK, nor by who calls.
+    // Neither again, nor after the SYN-ACK, nor by the end that calls.
     let again = s.tcb.syn_data().accept(&Segment::new(&header, len), s.now);
     assert_eq!(again.place, None);
     let mut s = passive(&cfg);

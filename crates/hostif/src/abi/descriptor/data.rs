@@ -30,7 +30,7 @@ const CHUNK_BITS: u32 = 21;
 /// [`Data::snd_acked`] makes whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Data {
-    /// Whose streams.
+    /// The socket whose streams they are.
     pub(crate) socket: SocketId,
     /// What else happened: no error.
     pub(crate) flags: EdgeFlags,

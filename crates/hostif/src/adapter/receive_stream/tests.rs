@@ -62,7 +62,7 @@ fn a_stream_that_has_ended_keeps_what_is_to_be_read() {
     const CHUNK_LEN: u64 = CHUNK as u64;
     let arena = Arc::new(Arena::create(SMALL).unwrap());
     let data = pattern(2 * CHUNK + 100);
-    // The end, and the chunks that are left of one that has six, for who has read nothing or
+    // The end, and the chunks that are left of one that has six, for a reader that has read nothing or
     // all but one byte.
     let ends = [
         (1, 1, 1),

@@ -139,7 +139,7 @@ impl Recording {
     }
 }
 
-/// What a report says: lines of a count and a function, with a letter for whose it is.
+/// What a report says: lines of a count and a function, with a letter for where it belongs.
 fn sampled(report: &str) -> Vec<Sampled> {
     let line = |line: &str| {
         let (count, function) = line.split_once('|')?;

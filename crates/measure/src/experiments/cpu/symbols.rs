@@ -43,7 +43,7 @@ impl Part {
     }
 }
 
-/// Whose function it is.
+/// Where a function belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     Program,

@@ -16,7 +16,7 @@ use std::process::Command;
 /// Bytes of the file that is asked for.
 const FILE: u64 = 1 << 10;
 
-/// Whose TCP/IP it is.
+/// Which TCP/IP it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stack {
     Longshore,

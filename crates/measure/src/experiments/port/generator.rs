@@ -336,7 +336,7 @@ impl Generator {
             .map_or(self.piece, |big| big.max_bytes)
     }
 
-    /// Ends its side, too; who took all says how much that was before.
+    /// Ends its side, too; the end that took all says how much that was before.
     fn end(&mut self, c: &mut Connection) -> Result<(), PortError> {
         let count = c.received.to_be_bytes();
         let len = if c.part == SINK { count.len() } else { 0 };

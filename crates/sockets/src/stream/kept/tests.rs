@@ -198,7 +198,7 @@ fn no_more_is_kept_than_half_of_what_is_held() {
 
 static GIVEN_BACK: Mutex<Vec<SocketId>> = Mutex::new(Vec::new());
 
-/// Who reads on finds no more in the stream than the window takes.
+/// A reader that reads on finds no more in the stream than the window takes.
 #[test]
 fn what_is_kept_is_to_be_given_back_when_much_was_read_behind_it() {
     let (engine, _host, _directory) = forwarding_engine();

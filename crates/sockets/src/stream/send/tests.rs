@@ -261,8 +261,8 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     assert!(!host.is_short());
 }
 
-/// Who tries again and again, and never waits, is told of room as who waits is: nobody else may
-/// be there to take what the engine says of it.
+/// A program that tries again and again, and never waits, is told of room as one that waits is:
+/// nobody else may be there to take what the engine says of it.
 #[test]
 fn a_write_that_finds_no_room_looks_for_what_the_engine_has_told() {
     let (engine, _directory) = engine();
