@@ -190,7 +190,7 @@ fn with_known() -> Box<(Vec<u8>, CachedHeaders4, usize)> {
     Box::new((packet, cached, 0))
 }
 
-// The same for the next packet of a flow: its connection is known with it.
+// Input of the next packet of a flow: its connection is known with it.
 #[library_benchmark]
 #[bench::next(args = (with_known()), teardown = was_known)]
 fn ip_input_known(

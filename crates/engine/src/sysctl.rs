@@ -105,7 +105,7 @@ const FAST_OPEN_KEY: &str = "tcp_fastopen_key";
 /// 1 Gb/s and 100 ms holds.
 const KERNEL_DEFAULT: u64 = 6 << 20;
 
-/// The same of tcp_wmem, where it is a size at the start and a most. Linux counts memory
+/// What the kernel has set tcp_wmem to where nobody has, where it is a size at the start and a most. Linux counts memory
 /// with its overhead, and has made more of the former by the time that a connection is
 /// made; here bytes are counted, and the buffer begins with more.
 const KERNEL_SEND_START: u64 = 16 << 10;

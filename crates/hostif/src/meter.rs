@@ -24,7 +24,7 @@ const fn words_of(bytes: u64) -> u64 {
     (bytes + 7) >> 3
 }
 
-/// The same for bytes from offset `at` of a stream on that go on in another chunk.
+/// Words that bytes fill from offset `at` of a stream on that go on in another chunk.
 #[cold]
 #[inline(never)]
 fn words_of_several(at: u64, bytes: u64) -> u64 {

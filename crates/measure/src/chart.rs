@@ -179,7 +179,7 @@ pub enum Kind {
     /// A bar for each point, those of all series beside each other. A point's x is the number
     /// of its group, from 0; these are the groups' names.
     Bars(Vec<String>),
-    /// The same, one on the other.
+    /// Bars of all series, one on the other.
     Stacked(Vec<String>),
 }
 

@@ -160,7 +160,7 @@ fn leave_pipe(fd: c_int) {
     });
 }
 
-/// The same of all from one descriptor to another, which are closed.
+/// Does as [`leave`] for all from one descriptor to another, which are closed.
 pub(crate) fn leave_range(first: c_uint, last: c_uint) {
     let end = END.load(Ordering::Relaxed) as c_uint;
     for fd in first..end.min(last.saturating_add(1)) {
@@ -168,7 +168,7 @@ pub(crate) fn leave_range(first: c_uint, last: c_uint) {
     }
 }
 
-/// The same of all: another process may have them from now on.
+/// Does as [`leave`] for all: another process may have them from now on.
 pub(crate) fn leave_all() {
     let end = END.swap(0, Ordering::Relaxed);
     if end != 0 || ANY.load(Ordering::Relaxed) {

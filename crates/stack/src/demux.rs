@@ -73,7 +73,7 @@ pub(crate) struct Demux {
     /// The headers of the last segment of IPv4 that belonged to a connection, and the
     /// key of that.
     cached: (CachedHeaders4, u32),
-    /// The same of IPv6, and what its connection is called.
+    /// The headers of the last such segment of IPv6, its connection's key, and what that is called.
     cached6: (CachedHeaders6, u32, Option<Flow>),
     flows4: Table4,
     /// The last connection that [`find`](Self::find) has found.

@@ -42,7 +42,7 @@ const MORE_THAN_EDGES: Events = Events::URGENT
 pub(crate) enum Left {
     /// It is a connection, and sending went so.
     Sent(Sent),
-    /// The same, and this has happened to it, of which its host is to be told, too.
+    /// It is a connection, sending went so, and this has happened to it, of which its host is to be told, too.
     Events(Sent, Events),
     /// It is none.
     Other,

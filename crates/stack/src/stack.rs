@@ -1,4 +1,4 @@
-//! The stack: what whoever runs it does with it.
+//! The stack, as its caller sees it.
 //!
 //! Owns [`Stack`] with all of its calls. What it does by itself is in files of its own: which part a
 //! packet or a request is for (`served`), the parts with what each borrows (`parts`), the packets
@@ -13,7 +13,7 @@ mod served;
 use crate::answer_limit::AnswerLimits;
 use crate::at_work::AtWork;
 use crate::bulk_senders::BulkSenders;
-use crate::check::{self, Check};
+use crate::check::Check;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::fragments::Fragments;
@@ -37,7 +37,7 @@ use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{Loopback, Request, SocketId};
 use longshore_tcp::{Instant, Linger};
 
-/// The stack. Whoever runs it calls it, in each turn in this order:
+/// The stack. Its caller makes these calls, in each turn in this order:
 ///
 /// 1. [`begin_turn`](Self::begin_turn), with the time, by which all goes until the next;
 /// 2. [`handle_request`](Self::handle_request) for each request of a program, of which some may be
@@ -66,7 +66,7 @@ pub struct Stack {
     pub(crate) link: Link,
     pub(crate) sockets: Sockets,
     pub(crate) half_open: HalfOpens,
-    /// Who has them.
+    /// The sessions that have them.
     pub sessions: Sessions,
     pub(crate) demux: Demux,
     pub(crate) fragments: Fragments,
@@ -476,7 +476,7 @@ impl Stack {
     #[cfg(debug_assertions)]
     fn check_turn(&self) {
         let count = self.sockets.len() + self.sessions.len();
-        if check::is_due(self.counters.event_loop.turns, count)
+        if crate::check::is_due(self.counters.event_loop.turns, count)
             && let Err(violation) = self.check()
         {
             panic!("{violation:?}");

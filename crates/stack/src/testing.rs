@@ -61,7 +61,7 @@ pub fn panic_again_in(session: u32, accesses: u32, times: u32) {
     NEXT.set(Some(Plan::new(at, left, times)));
 }
 
-/// The same once, and so many panics more when the session ends for it.
+/// Panics once at that access, and so many times more when the session ends for it.
 pub fn panic_in_and_as_it_ends(session: u32, accesses: u32, ends: u32) {
     NEXT.set(Some(Plan {
         then_ends: ends,

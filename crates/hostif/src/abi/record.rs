@@ -143,7 +143,7 @@ pub enum PathMtu {
     Want = 1,
     /// It is refused, and no router may cut it.
     Do = 2,
-    /// The same, but only the link's MTU counts: for programs that look for the path's
+    /// It is refused, and no router may cut it, but only the link's MTU counts: for programs that look for the path's
     /// MTU themselves (RFC 8899).
     Probe = 3,
     /// It is refused if the link does not take it, and routers may cut it.

@@ -75,7 +75,7 @@ impl Moved {
         }
     }
 
-    /// The same of a listener's, by which `connection` was accepted.
+    /// This move as a listener's, by which `connection` was accepted.
     pub(super) fn accepting(self, connection: SocketId) -> Self {
         let accepted = self.flags.is_empty().then_some(connection);
         Self { accepted, ..self }

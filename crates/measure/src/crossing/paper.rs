@@ -21,7 +21,7 @@ pub struct Paper {
     pub e1000: Column,
     /// Its offload prototype, Table 4.
     pub offload: Column,
-    /// The same with descriptors in batches of ten, Table 5.
+    /// The offload prototype with descriptors in batches of ten, Table 5.
     pub batching: Column,
 }
 

@@ -51,7 +51,7 @@ impl<'a> SendStream<'a> {
         len >= WORTH && self.takes_ranges()
     }
 
-    /// The same, whether or not that is worth it.
+    /// Whether ranges of files may be appended at all, be it worth it or not.
     pub fn takes_ranges(self) -> bool {
         self.socket.host.session.takes_files()
             && !self.socket.is_within()

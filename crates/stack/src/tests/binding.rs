@@ -186,7 +186,7 @@ fn a_socket_is_connected_once_at_a_time() {
     let listener = single.listen();
     single.turn();
     assert_eq!(connect(&mut single, listener, away), 22);
-    // The same with one of our own.
+    // One of our own is connected to.
     let own = single.open(SocketKind::Stream);
     let here = SocketAddr::new(SERVER.into(), 80);
     assert_eq!(connect(&mut single, own, here), 0);

@@ -104,7 +104,7 @@ fn each_thing_that_happens_to_a_connection_is_told_once() {
     assert_eq!((told.rcv_edge, told.flags), (3, EdgeFlags::CONNECTED));
     wire.single.turn();
     assert_eq!(wire.told(), None);
-    // The same once more, and what leaves a hole.
+    // Bytes that have come before, and some that leave a hole.
     wire.comes(0, 0, TcpFlags::PSH, b"one");
     wire.comes(5, 0, TcpFlags::PSH, b"later");
     assert_eq!(wire.told(), None);

@@ -61,7 +61,7 @@ impl Single {
         Self::at(&["10.0.0.1/24"], geometry, processes, more)
     }
 
-    /// The same, with these addresses.
+    /// As `with_features`, with these addresses.
     pub(super) fn at(
         addresses: &[&str],
         geometry: Geometry,

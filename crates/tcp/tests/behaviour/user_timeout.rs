@@ -153,7 +153,7 @@ fn it_is_told_on_the_syn_and_the_first_segment_after_it() {
     s.writes(100);
     assert_eq!(s.sent_one().options.user_timeout, None);
 
-    // The same from the other side; the SYN-ACK is not part of `sent` here.
+    // The other side tells it, too; the SYN-ACK is not part of `sent` here.
     let mut s = Script::accepting(&telling(40_000_000), TcpOptions::default());
     let _ = s.arrives(ACK, 0, 0, 0);
     s.writes(100);

@@ -8,7 +8,7 @@ const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
 /// The host's; the adapter writes it for a connection that it hands over, with the whole
 /// block.
 const BEGUN: Word = word(BOTH, Sides::HOST, Metered::Transfer);
-/// The same, of the waiters, at which the adapter looks to wake them.
+/// The host's words of the waiters, at which the adapter looks to wake them.
 const WAITERS: Word = word(BOTH, Sides::ADAPTER, Metered::Along);
 /// What both write while the socket lives, and the adapter as a transfer.
 const SHARED: Word = word(BOTH, BOTH, Metered::Transfer);

@@ -27,7 +27,7 @@ pub(super) mod kind {
     pub(in crate::abi::descriptor) const FORWARD: u8 = 15;
     /// Edges below 2^48, in three words.
     pub(in crate::abi::descriptor) const NEAR_EDGES: u8 = 16;
-    /// The same with [`EdgeFlags::ACCEPTED`](super::EdgeFlags::ACCEPTED).
+    /// Such edges with [`EdgeFlags::ACCEPTED`](super::EdgeFlags::ACCEPTED).
     pub(in crate::abi::descriptor) const ACCEPTED_EDGES: u8 = 17;
     /// Such edges, and bytes of a file.
     pub(in crate::abi::descriptor) const SEND_FILE: u8 = 18;
@@ -399,7 +399,7 @@ impl Request {
 }
 
 impl Completion {
-    /// The same of another socket: of that which has another name where this goes.
+    /// This completion, of another socket: of that which has another name where this goes.
     #[must_use]
     pub fn about(mut self, other: SocketId) -> Self {
         match &mut self {

@@ -268,7 +268,7 @@ impl Completion {
         (self.encode(), words)
     }
 
-    /// The same of where a socket's edges are.
+    /// As `stored`, of where a socket's edges are.
     #[inline]
     pub(crate) fn stored_edges(
         socket: super::SocketId,

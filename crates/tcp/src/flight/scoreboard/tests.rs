@@ -163,7 +163,7 @@ fn reneging_is_seen() {
     assert!(!b.is_reneged(1_000) && b.is_plain());
 }
 
-/// The same, byte by byte.
+/// A scoreboard that keeps each byte by itself.
 #[derive(Debug, Clone, Default)]
 struct Model {
     una: usize,
