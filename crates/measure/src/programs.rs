@@ -78,11 +78,17 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
     }
 }
 
-/// Serves each connection to `at` in a thread of its own.
+/// Serves each connection to `at` in a thread of its own. The threads stay when they are done: what
+/// a thread has used of a processor is read from /proc, and is there as long as it is.
 fn serve_each(at: &str, serve: impl Fn(TcpStream) + Copy + Send + 'static) -> io::Result<()> {
     for stream in TcpListener::bind(at)?.incoming() {
         let stream = stream?;
-        std::thread::spawn(move || serve(stream));
+        std::thread::spawn(move || {
+            serve(stream);
+            loop {
+                std::thread::park();
+            }
+        });
     }
     Ok(())
 }

@@ -67,6 +67,8 @@ scenarios! {
     /// what else is preloaded.
     fn for_musl(bed) within 300 {
         let program = program_for_musl(bed);
+        // The engine carries what is executed after it.
+        fetches(bed, |curl| format!("{}; {curl}", program.display()));
         let name = program.display();
         let script = bed.file("script", format!("#!{name}\n"));
         let more = "LD_PRELOAD=$LD_PRELOAD:/lib/x86_64-linux-gnu/libutil.so.1";
