@@ -94,12 +94,13 @@ impl Scenario for OneHost {
     }
 }
 
-/// iperf3 asks until its server is there.
+/// iperf3 asks until its server is there; its exit status does not say whether it was.
 fn iperf3(host: &Host<'_>, effort: Effort) -> String {
     format!(
         "iperf3 -s >/dev/null & server=$!; \
          for i in $(seq 600); do \
-            iperf3 -c {ip} -t {seconds} -J >report && break; sleep 0.1; done; \
+            iperf3 -c {ip} -t {seconds} -J >report || true; \
+            grep -q sum_received report && break; sleep 0.1; done; \
          cat report; kill $server; wait || true",
         ip = host.ip(),
         seconds = effort.pick(1, 3),
