@@ -83,12 +83,16 @@ fn main() -> ExitCode {
     let chosen: Vec<Box<dyn Scenario>> = scenarios::all()
         .into_iter()
         .filter(|s| {
-            arguments.only.is_empty() || arguments.only.iter().any(|word| s.name().contains(word))
+            arguments.only.is_empty()
+                || arguments
+                    .only
+                    .iter()
+                    .any(|word| s.about().name.contains(word))
         })
         .collect();
     if arguments.list {
         for scenario in &chosen {
-            println!("{}", scenario.name());
+            println!("{}", scenario.about().name);
         }
         return ExitCode::SUCCESS;
     }
@@ -101,7 +105,7 @@ fn main() -> ExitCode {
             eprintln!("error: this kernel has no driver of idle states, so awake is as halt");
             return ExitCode::FAILURE;
         }
-        if chosen.iter().any(|s| s.depends_on_idle()) {
+        if chosen.iter().any(|s| s.about().awake.is_some()) {
             eprintln!("awake is not measured: this kernel has no driver of idle states");
         }
     }
@@ -207,7 +211,7 @@ fn idle_modes(arguments: &Arguments, scenario: &dyn Scenario) -> Vec<&'static st
     match arguments.idle.as_deref() {
         Some("awake") => vec!["awake"],
         Some(_) => vec!["halt"],
-        None if scenario.depends_on_idle() && Awake::has_effect() => vec!["halt", "awake"],
+        None if scenario.about().awake.is_some() && Awake::has_effect() => vec!["halt", "awake"],
         None => vec!["halt"],
     }
 }
@@ -239,7 +243,11 @@ fn stay(idle: &str) -> Option<Awake> {
 fn profile(scenario: &dyn Scenario, placement: Placement, idle: &str, arguments: &Arguments) {
     let _awake = stay(idle);
     for stack in arguments.stacks(scenario) {
-        let name = format!("{} {} {idle} {stack:?}", scenario.name(), placement.name());
+        let name = format!(
+            "{} {} {idle} {stack:?}",
+            scenario.about().name,
+            placement.name()
+        );
         progress(&format!("profile: {name}"));
         let bed = Testbed::for_measurement(stack);
         let fail = |error: ProfileError| -> ! { panic!("{error}") };
@@ -247,7 +255,7 @@ fn profile(scenario: &dyn Scenario, placement: Placement, idle: &str, arguments:
         let sample = scenario.run(&bed, placement, arguments.effort());
         let path = profile.end().unwrap_or_else(|e| fail(e));
         progress("");
-        let (figure, unit) = (report::number(sample.value), scenario.unit());
+        let (figure, unit) = (report::number(sample.value), scenario.about().unit);
         println!(
             "{name}: {figure} {unit} while looked at; {}",
             path.display()
@@ -266,16 +274,16 @@ fn measure(
     let repeats = arguments.repeats.unwrap_or(effort.pick(3, 5));
     let _awake = stay(idle);
     let mut row = Row {
-        name: scenario.name().to_owned(),
-        unit: scenario.unit(),
-        better: scenario.better(),
+        name: scenario.about().name.to_owned(),
+        unit: scenario.about().unit,
+        better: scenario.about().better,
         placement: placement.name().to_owned(),
         idle,
         longshore: Vec::new(),
         kernel: Vec::new(),
         target: match idle {
-            "awake" => scenario.target_awake(),
-            _ => scenario.target(),
+            "awake" => scenario.about().awake,
+            _ => scenario.about().target,
         },
         crossings: None,
     };

@@ -323,9 +323,9 @@ mod tests {
         for (line, idle, parts) in SHORT {
             for (name, placement) in parts {
                 let is_there = all.iter().any(|s| {
-                    s.name() == *name
+                    s.about().name == *name
                         && s.placements().iter().any(|p| p.name() == *placement)
-                        && (idle == "halt" || s.depends_on_idle())
+                        && (idle == "halt" || s.about().awake.is_some())
                 });
                 assert!(is_there, "{line}: {name}, {placement}");
             }

@@ -1,8 +1,10 @@
 //! Bulk with the kernel at the far end: over one connection and over several, in large
 //! pieces, and in small ones, where the cost of a call shows.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim};
-use crate::report::{Better, Target};
+use super::{
+    About, Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim,
+};
+use crate::report::Target;
 use longshore_testbed::{Stack, Testbed};
 
 const PORT: u16 = 5001;
@@ -84,20 +86,11 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 impl Scenario for Bulk {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "Gb/s"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        self.target
+    fn about(&self) -> About {
+        About {
+            target: self.target,
+            ..About::higher(self.name, "Gb/s")
+        }
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {

@@ -1,8 +1,7 @@
 //! PostgreSQL with its own load generator, the kernel asking: eight clients that select one row
 //! at a time. Each client has a process of the server's, and each transaction is a round trip.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, counted, first_number};
 use longshore_testbed::Testbed;
 use longshore_testbed::servers::postgres;
 
@@ -14,20 +13,12 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
 struct Select;
 
 impl Scenario for Select {
-    fn name(&self) -> &str {
-        "PostgreSQL, pgbench select-only, 8 clients"
-    }
-
-    fn unit(&self) -> &'static str {
-        "transactions/s"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(1.0))
+    fn about(&self) -> About {
+        About::higher(
+            "PostgreSQL, pgbench select-only, 8 clients",
+            "transactions/s",
+        )
+        .ratio(1.0)
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {

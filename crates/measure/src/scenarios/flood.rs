@@ -2,8 +2,7 @@
 //! 200 Mb/s each way, through the same port, its goodput beside the flood in percent of
 //! that without.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number, program};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, counted, first_number, program};
 use longshore_testbed::{Testbed, eventually};
 
 const PORT: u16 = 5003;
@@ -36,20 +35,8 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 impl Scenario for Flood {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "%"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Value(90.0))
+    fn about(&self) -> About {
+        About::higher(self.name, "%").value(90.0)
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {

@@ -1,8 +1,7 @@
 //! What it costs to do nothing: processor time and memory, with connections
 //! open that say nothing.
 
-use super::{Effort, Placement, Sample, Scenario, program};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, program};
 use longshore_testbed::{Proc, Testbed, eventually, servers::Nginx};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -62,26 +61,11 @@ enum Measured {
 }
 
 impl Scenario for Idle {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
+    fn about(&self) -> About {
         match self.measured {
-            Measured::Memory => "bytes",
-            Measured::Time => "% of a core",
+            Measured::Memory => About::lower(self.name, "bytes").value(4096.0),
+            Measured::Time => About::lower(self.name, "% of a core").value(1.0),
         }
-    }
-
-    fn better(&self) -> Better {
-        Better::Lower
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Value(match self.measured {
-            Measured::Memory => 4096.0,
-            Measured::Time => 1.0,
-        }))
     }
 
     fn has_baseline(&self) -> bool {

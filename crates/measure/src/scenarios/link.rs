@@ -1,9 +1,8 @@
 //! Bulk where the engine is on another machine, over an encrypted link: here the two are network
 //! namespaces, and TCP between them the kernel's.
 
-use super::{Effort, Placement, Sample, Scenario, first_number, me, program};
+use super::{About, Effort, Placement, Sample, Scenario, first_number, me, program};
 use crate::installed;
-use crate::report::{Better, Target};
 use longshore_testbed::{Stack, Testbed};
 use std::os::unix::fs::PermissionsExt;
 
@@ -31,20 +30,8 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 impl Scenario for OverALink {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "Gb/s"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        None
+    fn about(&self) -> About {
+        About::higher(self.name, "Gb/s")
     }
 
     fn run(&self, bed: &Testbed, _placement: Placement, effort: Effort) -> Sample {

@@ -80,27 +80,73 @@ pub struct Sample {
     pub crossings: Option<Crossings>,
 }
 
+/// What a row of the table says of a scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Whether more is better.
+    pub better: Better,
+    /// What is aimed at.
+    pub target: Option<Target>,
+    /// What is aimed at where no processor sleeps, if it is measured there, too.
+    pub awake: Option<Target>,
+}
+
+impl About {
+    /// One of which more is better, and for which nothing is aimed at.
+    const fn higher(name: &'static str, unit: &'static str) -> Self {
+        Self {
+            name,
+            unit,
+            better: Better::Higher,
+            target: None,
+            awake: None,
+        }
+    }
+
+    /// As `higher`, of which less is better.
+    const fn lower(name: &'static str, unit: &'static str) -> Self {
+        Self {
+            better: Better::Lower,
+            ..Self::higher(name, unit)
+        }
+    }
+
+    /// With this ratio to the kernel aimed at.
+    const fn ratio(self, ratio: f64) -> Self {
+        Self {
+            target: Some(Target::Ratio(ratio)),
+            ..self
+        }
+    }
+
+    /// With this one aimed at where no processor sleeps.
+    const fn ratio_awake(self, ratio: f64) -> Self {
+        Self {
+            awake: Some(Target::Ratio(ratio)),
+            ..self
+        }
+    }
+
+    /// With this figure itself aimed at.
+    const fn value(self, value: f64) -> Self {
+        Self {
+            target: Some(Target::Value(value)),
+            ..self
+        }
+    }
+}
+
 /// Something to be measured.
 pub trait Scenario {
-    /// Its name.
-    fn name(&self) -> &str;
-    /// Its unit.
-    fn unit(&self) -> &'static str;
-    /// Whether more is better.
-    fn better(&self) -> Better;
-    /// What is aimed at.
-    fn target(&self) -> Option<Target>;
-    /// What is aimed at where no processor sleeps, if that is something else.
-    fn target_awake(&self) -> Option<Target> {
-        self.target()
-    }
+    /// What its row says of it.
+    fn about(&self) -> About;
     /// The placements in which it is of interest.
     fn placements(&self) -> &[Placement] {
         &[Placement::Free]
-    }
-    /// Whether it depends on how deep the processors sleep.
-    fn depends_on_idle(&self) -> bool {
-        false
     }
     /// Whether the kernel has something to be compared with.
     fn has_baseline(&self) -> bool {

@@ -2,8 +2,7 @@
 //! where it lies; with the kernel over its loopback.
 
 use super::redis::{self, Load};
-use super::{Effort, Placement, Sample, Scenario, rate_of_wrk};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, rate_of_wrk};
 use longshore_testbed::servers::{Nginx, haproxy_config};
 use longshore_testbed::{Host, Testbed};
 
@@ -57,20 +56,8 @@ enum What {
 }
 
 impl Scenario for OneHost {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        self.unit
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(self.target))
+    fn about(&self) -> About {
+        About::higher(self.name, self.unit).ratio(self.target)
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {

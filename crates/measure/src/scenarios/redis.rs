@@ -1,7 +1,6 @@
 //! redis-server, the kernel's redis-benchmark asking by 50 connections.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, counted, first_number};
 use longshore_testbed::Testbed;
 
 pub(super) const PORT: u16 = 6379;
@@ -9,22 +8,18 @@ pub(super) const PORT: u16 = 6379;
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(Redis {
-            name: "redis GET",
+            about: About::higher("redis GET", "requests/s").ratio(1.4),
             load: Load::Get,
-            halt: 1.4,
-            awake: None,
         }),
         Box::new(Redis {
-            name: "redis GET, pipeline of 16",
+            about: About::higher("redis GET, pipeline of 16", "requests/s")
+                .ratio(1.1)
+                .ratio_awake(1.1),
             load: Load::GetBySixteen,
-            halt: 1.1,
-            awake: Some(1.1),
         }),
         Box::new(Redis {
-            name: "redis SET, 16 KB",
+            about: About::higher("redis SET, 16 KB", "requests/s").ratio(1.5),
             load: Load::SetLarge,
-            halt: 1.5,
-            awake: None,
         }),
     ]
 }
@@ -77,37 +72,13 @@ impl Load {
 pub(super) const SERVER: [&str; 4] = ["--protected-mode", "no", "--save", ""];
 
 struct Redis {
-    name: &'static str,
     load: Load,
-    /// What is aimed at, as a ratio to the kernel: where idle processors sleep, and where none
-    /// does, if that is measured.
-    halt: f64,
-    awake: Option<f64>,
+    about: About,
 }
 
 impl Scenario for Redis {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "requests/s"
-    }
-
-    fn better(&self) -> Better {
-        Better::Higher
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(self.halt))
-    }
-
-    fn target_awake(&self) -> Option<Target> {
-        self.awake.map(Target::Ratio)
-    }
-
-    fn depends_on_idle(&self) -> bool {
-        self.awake.is_some()
+    fn about(&self) -> About {
+        self.about
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {

@@ -1,7 +1,6 @@
 //! A byte there and back, the kernel asking.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number, program};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, counted, first_number, program};
 use longshore_testbed::Testbed;
 
 const PORT: u16 = 5002;
@@ -9,28 +8,14 @@ const PORT: u16 = 5002;
 pub(super) struct RoundTrip;
 
 impl Scenario for RoundTrip {
-    fn name(&self) -> &str {
-        "round trip of 1 byte"
-    }
-
-    fn unit(&self) -> &'static str {
-        "us"
-    }
-
-    fn better(&self) -> Better {
-        Better::Lower
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(1.2))
+    fn about(&self) -> About {
+        About::lower("round trip of 1 byte", "us")
+            .ratio(1.2)
+            .ratio_awake(1.2)
     }
 
     fn placements(&self) -> &[Placement] {
         &[Placement::SameCore, Placement::TwoCores]
-    }
-
-    fn depends_on_idle(&self) -> bool {
-        true
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {

@@ -2,8 +2,7 @@
 //! over TCP and over UDP. A mean would be that of the few in which something else had the
 //! processor.
 
-use super::{Effort, Placement, Sample, Scenario, counted, first_number};
-use crate::report::{Better, Target};
+use super::{About, Effort, Placement, Sample, Scenario, counted, first_number};
 use longshore_testbed::{Testbed, eventually};
 
 const PORT: &str = "11111";
@@ -32,28 +31,10 @@ struct Sockperf {
 }
 
 impl Scenario for Sockperf {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn unit(&self) -> &'static str {
-        "us"
-    }
-
-    fn better(&self) -> Better {
-        Better::Lower
-    }
-
-    fn target(&self) -> Option<Target> {
-        Some(Target::Ratio(1.0))
-    }
-
-    fn target_awake(&self) -> Option<Target> {
-        Some(Target::Ratio(self.awake))
-    }
-
-    fn depends_on_idle(&self) -> bool {
-        true
+    fn about(&self) -> About {
+        About::lower(self.name, "us")
+            .ratio(1.0)
+            .ratio_awake(self.awake)
     }
 
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample {
