@@ -184,6 +184,7 @@ pub fn measure(cells: &[Cell], effort: &Effort, mut progress: impl FnMut(&str)) 
             idle: "halt",
             longshore: Vec::new(),
             kernel: Vec::new(),
+            bare: Vec::new(),
             target: Some(Target::Ratio(0.95)),
             crossings: None,
         }));

@@ -2,7 +2,7 @@
 //!
 //! What it owns: the scenarios that are measured ([`scenarios`]), the small paths between two hosts
 //! that are not perfect ([`impaired`], [`relay`]), the small programs that they need
-//! ([`programs`]), what crossed while they ran ([`Crossings`]), where the time went ([`Profile`]),
+//! ([`programs`]), what stands in for a stack and its server, for a bound ([`generator`]), what crossed while they ran ([`Crossings`]), where the time went ([`Profile`]),
 //! what crossings would cost on a bus and what other adapters would have moved ([`crossing`]), the
 //! papers' experiments ([`experiments`]) and what each of them gives ([`experiment`]), and how it
 //! all is shown ([`report`], [`chart`], [`html`]). The programs `longshore-bench` and
@@ -20,6 +20,7 @@ mod environment;
 pub mod experiment;
 pub mod experiments;
 mod flood;
+pub mod generator;
 pub mod html;
 pub mod impaired;
 pub mod installed;

@@ -7,11 +7,14 @@
 use crate::datagram_echo::answer_datagrams;
 use crate::experiments::characterize::payloads;
 use crate::flood;
+use crate::generator::{Generator, Service, Wait};
 use crate::report::gigabits;
+use longshore_ports::tap::{Tap, TapConfig};
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// What one call sends or receives in bulk.
@@ -67,6 +70,7 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
             payloads::run(&sizes.map_err(io::Error::other)?, name == "payloads")
         }
         "payload-times" => payloads::time(text(0)?, number(1)? as usize, number(2)?),
+        "generator" => generate(text(0)?, text(1)?, &arguments[2..]),
         "mirror" => flood::mirror(text(0)?),
         "steady" => flood::steady(text(0)?, number(1)?, number(2)?),
         "flood" => flood::flood(
@@ -239,6 +243,27 @@ fn ping(to: &str, times: u64) -> io::Result<()> {
     let at = |share: usize| all[all.len() * share / 100].as_secs_f64() * 1e6;
     println!("{} {}", at(50), at(99));
     Ok(())
+}
+
+/// Serves by a [`Generator`] at `address`, on the TAP device of that name, until it is killed: each
+/// further word is a TCP port and what is served there, as `80=http:1024`.
+fn generate(device: &str, address: &str, services: &[String]) -> io::Result<()> {
+    let service = |word: &String| {
+        let (port, service) = word
+            .split_once('=')
+            .ok_or_else(|| io::Error::other(format!("{word:?} is not PORT=SERVICE")))?;
+        let port = port.parse().map_err(io::Error::other)?;
+        Ok((port, service.parse().map_err(io::Error::other)?))
+    };
+    let services: Vec<(u16, Service)> = services.iter().map(service).collect::<io::Result<_>>()?;
+    let address = address.parse().map_err(io::Error::other)?;
+    let config = TapConfig::attach(device).map_err(io::Error::other)?;
+    let tap = Tap::open(&config).map_err(io::Error::other)?;
+    let generator = Generator::new(Box::new(tap), address, &services).map_err(io::Error::other)?;
+    let never = AtomicBool::new(false);
+    generator
+        .serve(Wait::Sleeping, &never)
+        .map_err(io::Error::other)
 }
 
 /// Opens so many connections and keeps them until it is killed: without a word, or, with

@@ -36,6 +36,9 @@ pub struct Row {
     pub longshore: Vec<f64>,
     /// The kernel's, each right after one of Longshore's.
     pub kernel: Vec<f64>,
+    /// A bare generator's on Longshore's port, each right after one of the kernel's; none where
+    /// it cannot give what is asked for.
+    pub bare: Vec<f64>,
     /// What is aimed at: Longshore's figure over the kernel's, or a plain figure.
     pub target: Option<Target>,
     /// What crossed in Longshore's last run.
@@ -133,6 +136,7 @@ pub fn rows(rows: &[Row]) -> Table {
             "unit",
             "Longshore",
             "kernel",
+            "bare port",
             "ratio",
             "target",
             "",
@@ -153,6 +157,7 @@ pub fn rows(rows: &[Row]) -> Table {
             row.unit.to_owned(),
             show(&row.longshore),
             show(&row.kernel),
+            show(&row.bare),
             row.ratio()
                 .map_or_else(|| "-".to_owned(), |r| format!("{r:.2}")),
             match row.target {
@@ -235,6 +240,7 @@ mod tests {
             idle: "halt",
             longshore: longshore.to_vec(),
             kernel: kernel.to_vec(),
+            bare: Vec::new(),
             target: Some(target),
             crossings: None,
         }

@@ -15,7 +15,8 @@ use std::process::ExitCode;
 ///
 /// Needs root, for network namespaces of its own. The kernel's ends are joined by
 /// veth with all offloads; Longshore meets the kernel over TAP. Kernel ends use
-/// CUBIC.
+/// CUBIC. "Bare port" is a generator in the place of Longshore and its program, on the
+/// same port: ready-made answers, no retransmission, no timers, no second process.
 #[derive(Debug, Parser)]
 #[command(name = "longshore-bench", version, max_term_width = 100)]
 struct Arguments {
@@ -281,6 +282,7 @@ fn measure(
         idle,
         longshore: Vec::new(),
         kernel: Vec::new(),
+        bare: Vec::new(),
         target: match idle {
             "awake" => scenario.about().awake,
             _ => scenario.about().target,
@@ -303,6 +305,11 @@ fn measure(
                 row.longshore.push(sample.value);
                 row.crossings = sample.crossings;
             }
+        }
+        // The bound of each stack on Longshore's port, in the same minute.
+        if !arguments.kernel_only {
+            let bed = Testbed::for_measurement(Stack::Longshore);
+            row.bare.extend(scenario.run_bare(&bed, placement, effort));
         }
     }
     progress("");

@@ -152,20 +152,21 @@ pub fn tables(rows: &[Row]) -> String {
 /// All rows: medians, least and greatest, ratio, and what is wanted.
 fn long(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| measurement | placement, idle | unit | Longshore | kernel | ratio | wanted |\n\
-         | --- | --- | --- | ---: | ---: | ---: | --- |\n",
+        "| measurement | placement, idle | unit | Longshore | kernel | bare port | ratio | wanted |\n\
+         | --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n",
     );
     for row in rows {
         let ratio = row.ratio().map_or_else(String::new, in_short);
         let _ = writeln!(
             text,
-            "| {} | {}, {} | {} | {} | {} | {ratio} | {} |",
+            "| {} | {}, {} | {} | {} | {} | {} | {ratio} | {} |",
             row.name,
             row.placement,
             row.idle,
             row.unit,
             runs(&row.longshore),
             runs(&row.kernel),
+            runs(&row.bare),
             wanted(row)
         );
     }
@@ -249,6 +250,7 @@ mod tests {
             idle: "halt",
             longshore: longshore.to_vec(),
             kernel: kernel.to_vec(),
+            bare: Vec::new(),
             target: Some(Target::Ratio(0.8)),
             crossings: None,
         }
@@ -256,13 +258,17 @@ mod tests {
 
     #[test]
     fn all_rows_are_in_the_long_table() {
+        let bulk = row(
+            "bulk to the kernel, POSIX",
+            "free",
+            &[7.0, 5.0, 6.0],
+            &[8.0],
+        );
         let rows = [
-            row(
-                "bulk to the kernel, POSIX",
-                "free",
-                &[7.0, 5.0, 6.0],
-                &[8.0],
-            ),
+            Row {
+                bare: vec![9.0],
+                ..bulk
+            },
             row("else", "free", &[3.0], &[]),
         ];
         let text = long(&rows);
@@ -271,8 +277,8 @@ mod tests {
             lines,
             [
                 "| bulk to the kernel, POSIX | free, halt | Gb/s | 6.00 (5.00 to 7.00) | 8.00 \
-                 | 0.75 | at least 0.8: missed |",
-                "| else | free, halt | Gb/s | 3.00 |  |  | at least 0.8 |",
+                 | 9.00 | 0.75 | at least 0.8: missed |",
+                "| else | free, halt | Gb/s | 3.00 |  |  |  | at least 0.8 |",
             ]
         );
     }

@@ -2,10 +2,12 @@
 //! pieces, and in small ones, where the cost of a call shows.
 
 use super::{
-    About, Effort, Placement, Sample, Scenario, counted, first_number, program, without_shim,
+    About, Effort, Placement, Sample, Scenario, beside_generator, counted, first_number, program,
+    without_shim,
 };
 use crate::report::Target;
-use longshore_testbed::{Stack, Testbed};
+use longshore_testbed::{Host, Stack, Testbed};
+use std::net::SocketAddr;
 
 const PORT: u16 = 5001;
 
@@ -85,6 +87,17 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     all
 }
 
+impl Bulk {
+    /// Gb/s that the program at the far end sees of what is there.
+    fn ask(&self, peer: &Host<'_>, server: SocketAddr, effort: Effort) -> f64 {
+        let said = program(peer, self.programs.1)
+            .arg(server.to_string())
+            .args([effort.pick("700", "2000"), self.streams])
+            .check();
+        first_number(&said)
+    }
+}
+
 impl Scenario for Bulk {
     fn about(&self) -> About {
         About {
@@ -104,15 +117,17 @@ impl Scenario for Bulk {
             .args(self.size)
             .spawn();
         peer.wait_for(host.at(PORT));
-        let (said, crossings) = counted(bed, || {
-            program(&peer, self.programs.1)
-                .arg(host.at(PORT).to_string())
-                .args([effort.pick("700", "2000"), self.streams])
-                .check()
-        });
-        Sample {
-            value: first_number(&said),
-            crossings,
+        let (value, crossings) = counted(bed, || self.ask(&peer, host.at(PORT), effort));
+        Sample { value, crossings }
+    }
+
+    fn run_bare(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Option<f64> {
+        // What a program's calls cost is not in the generator.
+        if self.native.is_some() || self.size.is_some() {
+            return None;
         }
+        let service = self.programs.0.parse().ok()?;
+        let ask = |peer: &Host<'_>, server| self.ask(peer, server, effort);
+        Some(beside_generator(bed, placement, (PORT, service), ask))
     }
 }

@@ -13,9 +13,11 @@ mod servers;
 mod sockperf;
 
 use crate::Crossings;
+use crate::generator::Service;
 use crate::installed;
 use crate::report::{Better, Target};
 use longshore_testbed::{Host, Testbed};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Where processes run.
@@ -43,12 +45,17 @@ impl Placement {
     /// The testbed's host 0 and its peer, in their places.
     #[must_use]
     pub fn hosts(self, bed: &Testbed) -> (Host<'_>, Host<'_>) {
-        let (host, peer) = match self {
+        let (host, peer) = self.processors();
+        (bed.host(0).on_cpu(host), bed.peer().on_cpu(peer))
+    }
+
+    /// The processors of the host and of its peer, if they are bound to some.
+    fn processors(self) -> (Option<usize>, Option<usize>) {
+        match self {
             Placement::Free => (None, None),
             Placement::SameCore => (Some(0), Some(0)),
             Placement::TwoCores => (Some(1), Some(0)),
-        };
-        (bed.host(0).on_cpu(host), bed.peer().on_cpu(peer))
+        }
     }
 }
 
@@ -154,6 +161,11 @@ pub trait Scenario {
     }
     /// Runs it once.
     fn run(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Sample;
+    /// Runs it once against a bare generator on Longshore's port, in the place of stack and
+    /// server, if that can give what is asked for.
+    fn run_bare(&self, _bed: &Testbed, _placement: Placement, _effort: Effort) -> Option<f64> {
+        None
+    }
 }
 
 /// All of them, in the order of the table.
@@ -190,6 +202,27 @@ fn without_shim(host: &Host<'_>, name: &str) -> longshore_testbed::Cmd {
 fn me() -> PathBuf {
     std::env::current_exe().expect("a program has a path")
 }
+
+/// What `ask` gives of a server in whose place, and in its stack's, a bare generator does `service`
+/// on the port that Longshore has: the bound of each stack there.
+fn beside_generator(
+    bed: &Testbed,
+    placement: Placement,
+    (port, service): (u16, Service),
+    ask: impl FnOnce(&Host<'_>, SocketAddr) -> f64,
+) -> f64 {
+    let (host, peer) = placement.hosts(bed);
+    let (processor, _) = placement.processors();
+    let served = format!("{port}={service}");
+    let _generator = program(&bed.peer().on_cpu(processor), "generator")
+        .args([DEVICE, &host.ip().to_string(), &served])
+        .spawn();
+    peer.wait_for(host.at(port));
+    ask(&peer, host.at(port))
+}
+
+/// The TAP device of a testbed's host 0.
+const DEVICE: &str = "host0";
 
 /// Runs `work` and counts what crosses meanwhile.
 fn counted<T>(bed: &Testbed, work: impl FnOnce() -> T) -> (T, Option<Crossings>) {

@@ -1,7 +1,9 @@
 //! redis-server, the kernel's redis-benchmark asking by 50 connections.
 
-use super::{About, Effort, Placement, Sample, Scenario, counted, first_number};
-use longshore_testbed::Testbed;
+use super::{About, Effort, Placement, Sample, Scenario, beside_generator, counted, first_number};
+use crate::generator::Service;
+use longshore_testbed::{Host, Testbed};
+use std::net::SocketAddr;
 
 pub(super) const PORT: u16 = 6379;
 
@@ -76,6 +78,18 @@ struct Redis {
     about: About,
 }
 
+impl Redis {
+    /// Requests a second that redis-benchmark gets answered there.
+    fn ask(&self, peer: &Host<'_>, server: SocketAddr, effort: Effort) -> f64 {
+        let report = peer
+            .cmd("redis-benchmark")
+            .args(["-h", &server.ip().to_string()])
+            .args(self.load.arguments(effort))
+            .check();
+        self.load.rate_of(&report)
+    }
+}
+
 impl Scenario for Redis {
     fn about(&self) -> About {
         self.about
@@ -91,16 +105,17 @@ impl Scenario for Redis {
             .arg(bed.directory("redis"))
             .spawn();
         peer.wait_for(host.at(PORT));
-        let (report, crossings) = counted(bed, || {
-            peer.cmd("redis-benchmark")
-                .args(["-h", &host.ip().to_string()])
-                .args(self.load.arguments(effort))
-                .check()
-        });
-        Sample {
-            value: self.load.rate_of(&report),
-            crossings,
-        }
+        let (value, crossings) = counted(bed, || self.ask(&peer, host.at(PORT), effort));
+        Sample { value, crossings }
+    }
+
+    fn run_bare(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Option<f64> {
+        let service = match self.load {
+            Load::Get | Load::GetBySixteen => Service::RedisString { bytes: 3 },
+            Load::SetLarge => Service::RedisOk,
+        };
+        let ask = |peer: &Host<'_>, server| self.ask(peer, server, effort);
+        Some(beside_generator(bed, placement, (PORT, service), ask))
     }
 }
 

@@ -1,7 +1,11 @@
 //! nginx with one worker, the kernel's wrk asking.
 
-use super::{About, Effort, Placement, Sample, Scenario, counted, rate_of_wrk};
-use longshore_testbed::{Testbed, servers::Nginx};
+use super::{About, Effort, Placement, Sample, Scenario, beside_generator, counted, rate_of_wrk};
+use crate::generator::Service;
+use longshore_testbed::{Host, Testbed, servers::Nginx};
+use std::net::SocketAddr;
+
+const PORT: u16 = 80;
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     let kept = Web {
@@ -52,6 +56,19 @@ struct Web {
     about: About,
 }
 
+impl Web {
+    /// Requests a second that wrk gets answered there.
+    fn ask(&self, peer: &Host<'_>, server: SocketAddr, effort: Effort) -> f64 {
+        let mut wrk = peer
+            .cmd("wrk")
+            .args(["-t1", self.connections, effort.pick("-d1s", "-d3s")]);
+        if self.close {
+            wrk = wrk.args(["-H", "Connection: close"]);
+        }
+        rate_of_wrk(&wrk.arg(format!("http://{server}/file")).check())
+    }
+}
+
 impl Scenario for Web {
     fn about(&self) -> About {
         self.about
@@ -65,19 +82,15 @@ impl Scenario for Web {
             .arg("-c")
             .arg(Nginx::default().config(bed))
             .spawn();
-        peer.wait_for(host.at(80));
-        let (report, crossings) = counted(bed, || {
-            let mut wrk =
-                peer.cmd("wrk")
-                    .args(["-t1", self.connections, effort.pick("-d1s", "-d3s")]);
-            if self.close {
-                wrk = wrk.args(["-H", "Connection: close"]);
-            }
-            wrk.arg(format!("http://{}/file", host.ip())).check()
-        });
-        Sample {
-            value: rate_of_wrk(&report),
-            crossings,
-        }
+        peer.wait_for(host.at(PORT));
+        let (value, crossings) = counted(bed, || self.ask(&peer, host.at(PORT), effort));
+        Sample { value, crossings }
+    }
+
+    fn run_bare(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Option<f64> {
+        let content = usize::try_from(self.size).ok()?;
+        let served = (PORT, Service::Http { content });
+        let ask = |peer: &Host<'_>, server| self.ask(peer, server, effort);
+        Some(beside_generator(bed, placement, served, ask))
     }
 }

@@ -1,9 +1,8 @@
 //! What a port itself can do: the same kernel programs against Longshore, against the kernel,
-//! and against a generator that does nothing but move frames (`generator`), in one run; and how
+//! and against a generator that does nothing but move frames ([`crate::generator`]), in one run; and how
 //! many frames ports take (`rates`). Where Longshore stands against the second is what a user
 //! sees, and where against the third what is left to gain on this port.
 
-mod generator;
 mod rates;
 
 use super::tap;
@@ -13,11 +12,11 @@ use crate::experiment::{
     Axis, Cell, Chart, ExperimentError, Kind, Outcome, Series, Sheet, Spread, progress, system,
 };
 use crate::experiments::beside::Beside;
+use crate::generator::{Generator, Service, Wait};
 use crate::installed;
-use generator::{ECHO, Generator, SINK, SOURCE, Wait};
 use longshore_ports::packet::{PacketConfig, PacketPort};
 use longshore_ports::tap::{Tap, TapConfig};
-use longshore_ports::{InterfaceName, LinkKind, Port};
+use longshore_ports::{InterfaceName, Port};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -51,6 +50,16 @@ const BARE: Link = link("bare", 3);
 const NEAR: Link = link("near", 4);
 const FAR: &str = "far";
 const PREFIX: u8 = 24;
+
+/// The generator's TCP ports, and its services there.
+const SOURCE: u16 = 5001;
+const SINK: u16 = 5002;
+const ECHO: u16 = 5003;
+const SERVICES: [(u16, Service); 3] = [
+    (SOURCE, Service::Source),
+    (SINK, Service::Sink),
+    (ECHO, Service::Echo),
+];
 
 /// What a kernel's program measures.
 struct Measurement {
@@ -355,10 +364,8 @@ fn with_generator(
     wait: Wait,
     work: impl FnOnce(Ipv4Addr) -> Result<f64, ExperimentError>,
 ) -> Result<f64, ExperimentError> {
-    let LinkKind::Ethernet { mac } = port.capabilities().link else {
-        return Err(port_failed(&"it has no Ethernet header"));
-    };
-    let generator = Generator::new(port, mac, address).map_err(|error| port_failed(&error))?;
+    let generator =
+        Generator::new(port, address, &SERVICES).map_err(|error| port_failed(&error))?;
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| generator.serve(wait, &end));

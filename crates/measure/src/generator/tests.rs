@@ -1,18 +1,37 @@
+use super::connection::FIRST;
+use super::output::{HEADERS, SCALE};
 use super::*;
+use longshore_ports::TxFrame;
 use longshore_ports::memory::{self, MemoryConfig, MemoryPort};
+use longshore_wire::arp::Operation;
+use longshore_wire::tcp::TcpOptions;
+use longshore_wire::{MacAddr, SeqNumber};
+
+const SOURCE: u16 = 5001;
+const SINK: u16 = 5002;
+const ECHO: u16 = 5003;
+const HTTP: u16 = 80;
+const REDIS: u16 = 6379;
+const SERVICES: [(u16, Service); 5] = [
+    (SOURCE, Service::Source),
+    (SINK, Service::Sink),
+    (ECHO, Service::Echo),
+    (HTTP, Service::Http { content: 20_000 }),
+    (REDIS, Service::RedisString { bytes: 3 }),
+];
 
 const PEER: (Ipv4Addr, MacAddr, u16) = (
     Ipv4Addr::new(10, 0, 0, 1),
     MacAddr([2, 0, 0, 0, 0, 1]),
     4000,
 );
-const OWN: (Ipv4Addr, MacAddr) = (Ipv4Addr::new(10, 0, 0, 2), MacAddr([2, 0, 0, 0, 0, 2]));
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PEERS_FIRST: SeqNumber = SeqNumber(u32::MAX - 1);
 
 /// A generator, and the other end of its wire.
 fn wire() -> (Generator, MemoryPort) {
     let (near, far) = memory::pair(&MemoryConfig::default());
-    let generator = Generator::new(Box::new(near), OWN.1.0, OWN.0).unwrap();
+    let generator = Generator::new(Box::new(near), OWN, &SERVICES).unwrap();
     (generator, far)
 }
 
@@ -20,7 +39,7 @@ fn wire() -> (Generator, MemoryPort) {
 fn say(far: &mut MemoryPort, header: &TcpHeader, payload: &[u8]) {
     let mut frame = [0; 2000];
     let link = EthernetHeader {
-        destination: OWN.1,
+        destination: MacAddr([2; 6]),
         source: PEER.1,
         ether_type: EtherType::Ipv4,
     };
@@ -35,7 +54,7 @@ fn say(far: &mut MemoryPort, header: &TcpHeader, payload: &[u8]) {
         ttl: 64,
         protocol: protocol::TCP,
         source: PEER.0,
-        destination: OWN.0,
+        destination: OWN,
     };
     ip.emit(&mut frame[ethernet::HEADER_LEN..]);
     let at = HEADERS + header.emit(&mut frame[HEADERS..]);
@@ -64,7 +83,7 @@ fn received(far: &mut MemoryPort) -> Vec<(TcpHeader, Vec<u8>)> {
     while let Some(meta) = far.recv_single(&mut room).unwrap() {
         let frame = room.frame(meta.len);
         let (ip, range) = Ipv4Header::parse(&frame[ethernet::HEADER_LEN..]).unwrap();
-        assert_eq!((ip.source, ip.destination), (OWN.0, PEER.0));
+        assert_eq!((ip.source, ip.destination), (OWN, PEER.0));
         let segment = &frame[ethernet::HEADER_LEN..][range];
         let (header, len) = TcpHeader::parse(segment).unwrap();
         all.push((header, segment[len..].to_vec()));
@@ -93,7 +112,7 @@ fn connected(part: u16) -> (Generator, MemoryPort) {
 #[test]
 fn it_answers_for_its_own_address_alone() {
     let (mut generator, mut far) = wire();
-    for target_ip in [Ipv4Addr::new(10, 0, 0, 9), OWN.0] {
+    for target_ip in [Ipv4Addr::new(10, 0, 0, 9), OWN] {
         let mut frame = [0; 42];
         let link = EthernetHeader {
             destination: MacAddr::BROADCAST,
@@ -113,31 +132,32 @@ fn it_answers_for_its_own_address_alone() {
         generator.turn().unwrap();
         let mut room = RecvBuffer::new();
         let answer = far.recv_single(&mut room).unwrap();
-        assert_eq!(answer.is_some(), target_ip == OWN.0);
+        assert_eq!(answer.is_some(), target_ip == OWN);
         if let Some(meta) = answer {
             let said = ArpPacket::parse(&room.frame(meta.len)[ethernet::HEADER_LEN..]).unwrap();
-            assert_eq!((said.operation, said.sender_mac), (Operation::Reply, OWN.1));
+            assert_eq!((said.operation, said.sender_ip), (Operation::Reply, OWN));
         }
     }
 }
 
-/// A piece is longer than the first window, of 2,000 times 8 bytes, so none is sent before
-/// the window opens.
+/// The first window, of 2,000 times 8 bytes, is shorter than a piece: it is filled, and then
+/// nothing is sent before it opens again.
 #[test]
 fn a_source_sends_as_much_as_the_window_takes() {
     let (mut generator, mut far) = connected(SOURCE);
-    assert!(
-        received(&mut far).is_empty(),
-        "a piece is longer than 16,000"
-    );
-    let mut wide = header(SOURCE, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
+    let first = received(&mut far);
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].1.len(), 16_000);
+    let piece = generator.output.piece;
+    let at = FIRST.add(1 + 16_000);
+    let mut wide = header(SOURCE, TcpFlags::ACK, PEERS_FIRST.add(1), at);
     wide.window = 20_000;
     say(&mut far, &wide, b"");
     generator.turn().unwrap();
     let sent = received(&mut far);
-    assert_eq!(sent.len(), 160_000 / generator.piece);
-    assert!(sent.iter().all(|(_, bytes)| bytes.len() == generator.piece));
-    assert_eq!(sent[1].0.seq, FIRST.add(1 + generator.piece as u32));
+    assert_eq!(sent.len(), 160_000 / piece);
+    assert!(sent.iter().all(|(_, bytes)| bytes.len() == piece));
+    assert_eq!(sent[1].0.seq, at.add(piece as u32));
     assert!(!generator.turn().unwrap(), "the window is full");
     wide.ack = sent[1].0.seq;
     say(&mut far, &wide, b"");
@@ -202,7 +222,89 @@ fn strange_frames_are_passed_over() {
     let reset = header(ECHO, TcpFlags::RST, PEERS_FIRST.add(1), SeqNumber(0));
     say(&mut far, &reset, b"");
     generator.turn().unwrap();
-    assert!(generator.connection.is_none());
+    assert!(generator.connections.by_port.is_empty());
+}
+
+/// An answer that is longer than the window comes in two segments, and those of two requests that
+/// came at once behind each other.
+#[test]
+fn requests_are_answered_whole() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n";
+    let (mut generator, mut far) = connected(HTTP);
+    let mut asks = header(HTTP, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
+    let requests = b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n";
+    let asked = PEERS_FIRST.add(1 + requests.len() as u32);
+    say(&mut far, &asks, requests);
+    let mut stream = Vec::new();
+    for _ in 0..10 {
+        generator.turn().unwrap();
+        for (segment, bytes) in received(&mut far) {
+            assert_eq!(segment.seq, FIRST.add(1 + stream.len() as u32));
+            assert_eq!(segment.ack, asked);
+            stream.extend(bytes);
+        }
+        asks.seq = asked;
+        asks.ack = FIRST.add(1 + stream.len() as u32);
+        say(&mut far, &asks, b"");
+    }
+    assert_eq!(stream.len(), 2 * (HEAD.len() + 20_000));
+    let (first, second) = stream.split_at(HEAD.len() + 20_000);
+    assert_eq!(first, second);
+    assert!(first.starts_with(HEAD));
+    assert!(first[HEAD.len()..].iter().all(|byte| *byte == b'b'));
+}
+
+#[test]
+fn a_connection_that_is_asked_for_one_answer_ends_behind_it() {
+    let (mut generator, mut far) = connected(HTTP);
+    let mut asks = header(HTTP, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
+    asks.window = u16::MAX;
+    let request = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
+    say(&mut far, &asks, request);
+    generator.turn().unwrap();
+    let sent = received(&mut far);
+    let (fin, bytes) = sent.last().unwrap();
+    assert!(fin.flags.contains(TcpFlags::FIN) && bytes.is_empty());
+    let mut over = asks;
+    over.flags = TcpFlags::ACK.union(TcpFlags::FIN);
+    over.seq = PEERS_FIRST.add(1 + request.len() as u32);
+    over.ack = fin.seq.add(1);
+    say(&mut far, &over, b"");
+    generator.turn().unwrap();
+    assert_eq!(received(&mut far)[0].0.ack, over.seq.add(1));
+    assert!(generator.connections.by_port.is_empty(), "it is over");
+}
+
+/// Each connection has its own place in the stream, and the window is shared.
+#[test]
+fn many_connections_are_served_at_once() {
+    let (mut generator, mut far) = wire();
+    let ports = 4000..4010_u16;
+    let of = |port, flags, seq, ack| TcpHeader {
+        src_port: port,
+        ..header(REDIS, flags, seq, ack)
+    };
+    for port in ports.clone() {
+        let syn = of(port, TcpFlags::SYN, PEERS_FIRST, SeqNumber(0));
+        say(&mut far, &syn, b"");
+    }
+    generator.turn().unwrap();
+    assert_eq!(received(&mut far).len(), 10);
+    for port in ports.clone() {
+        let commands = b"*1\r\n$4\r\nPING\r\n".repeat(usize::from(port - 3999));
+        let asks = of(port, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
+        say(&mut far, &asks, &commands);
+    }
+    generator.turn().unwrap();
+    let answers = received(&mut far);
+    let windows = answers.iter().map(|(header, _)| header.window);
+    assert!(windows.into_iter().all(|window| window == u16::MAX / 10));
+    let answered: Vec<_> = answers
+        .into_iter()
+        .map(|(header, bytes)| (header.dst_port, bytes))
+        .collect();
+    let wanted = ports.map(|port| (port, b"$3\r\nbbb\r\n".repeat(usize::from(port - 3999))));
+    assert_eq!(answered, wanted.collect::<Vec<_>>());
 }
 
 #[test]
@@ -212,6 +314,6 @@ fn a_port_without_offloads_is_refused() {
         ..MemoryConfig::default()
     };
     let (near, _far) = memory::pair(&config);
-    let made = Generator::new(Box::new(near), OWN.1.0, OWN.0);
+    let made = Generator::new(Box::new(near), OWN, &SERVICES);
     assert!(matches!(made, Err(GeneratorError::NoOffloads)));
 }
