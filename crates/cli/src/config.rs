@@ -7,7 +7,7 @@ use crate::batching::BatchingOrder;
 use crate::messages::MessageOrder;
 use crate::sandbox::Files;
 use crate::session_limits::{SessionLimits, geometry};
-use crate::values::{LoopbackOwner, PortName, Sysctl, congestion};
+use crate::values::{LoopbackOwner, Placement, PortName, Sysctl, congestion};
 use longshore_engine::{Access, LowPorts, Rule, Rules, UserLimits};
 use longshore_ports::tap::{MAX_MTU, MIN_MTU};
 use serde::de::{self, SeqAccess, Visitor};
@@ -129,6 +129,8 @@ struct File {
     capture: Option<PathBuf>,
     #[serde(default)]
     awake: bool,
+    #[serde(default)]
+    placement: Placement,
     #[serde(default = "default_true")]
     sandbox: bool,
     #[serde(default)]
@@ -242,6 +244,7 @@ pub(crate) struct Config {
     pub(crate) socket: PathBuf,
     pub(crate) loopback: LoopbackOwner,
     pub(crate) capture: Option<PathBuf>,
+    pub(crate) placement: Placement,
     pub(crate) sandbox: bool,
     /// What a running engine follows, too.
     pub(crate) live: Live,
@@ -312,6 +315,7 @@ impl Config {
             socket: file.socket,
             loopback: file.loopback,
             capture: file.capture,
+            placement: file.placement,
             sandbox: file.sandbox,
         })
     }

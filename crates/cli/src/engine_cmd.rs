@@ -75,6 +75,7 @@ pub(crate) fn engine_config(
         others_may_join: true,
         users: Vec::new(),
         spin: SPIN,
+        placement: longshore_engine::Placement::default(),
         grace: GRACE,
     }
 }
@@ -178,6 +179,7 @@ fn prepare(config: &Config, dir: &RuntimeDir) -> Result<Prepared, Error> {
         link: ControlLink::make(&config.socket, &dir.control()),
         config: longshore_engine::Config {
             scope: interface_number(&opened.name),
+            placement: config.placement.into(),
             ..engine_config(
                 opened,
                 &config.gateways,

@@ -23,7 +23,7 @@ use crate::operator::{Operator, TAKEN};
 use crate::sandbox::{Needs, Sandbox};
 use crate::session_limits::{SessionLimits, geometry};
 use crate::signals::Signals;
-use crate::values::{LoopbackOwner, Sysctl};
+use crate::values::{LoopbackOwner, Placement, Sysctl};
 use crate::{engine_cmd, namespace};
 use longshore_engine::{Engine, Handle, Listeners};
 use rustix::io::Errno;
@@ -51,6 +51,7 @@ pub(crate) struct Order {
     pub(crate) others_may_join: bool,
     /// In a user and network namespace of its own.
     pub(crate) own_namespace: bool,
+    pub(crate) placement: Placement,
     pub(crate) sandbox: bool,
     pub(crate) socket: PathBuf,
     pub(crate) control: PathBuf,
@@ -161,6 +162,7 @@ fn engine_config(order: &Order, opened: Opened) -> Result<longshore_engine::Conf
         private: true,
         geometry: geometry(&order.limits).map_err(|(key, why)| Error::Limit { key, why })?,
         others_may_join: order.others_may_join,
+        placement: order.placement.into(),
         scope,
         ..engine_cmd::engine_config(
             opened,

@@ -40,7 +40,7 @@ impl Shown {
 }
 
 /// All keys, in the order of the example.
-const KEYS: [Key; 22] = [
+const KEYS: [Key; 23] = [
     waits("port", |c| String::from(c.port.clone())),
     waits("address", |c| match (list(&c.addresses), c.automatic) {
         (typed, found) if typed.is_empty() => found.to_string(),
@@ -70,6 +70,7 @@ const KEYS: [Key; 22] = [
         optional(c.capture.as_deref().map(|p| p.display()))
     }),
     live("awake", |c| c.awake.to_string()),
+    waits("placement", |c| format!("{:?}", c.placement).to_lowercase()),
     waits("sandbox", |c| c.sandbox.to_string()),
     live("access", |c| c.access_rules.clone()),
     live("user (of users who come)", |c| {

@@ -224,6 +224,7 @@ fn start_private(
         limits,
         others_may_join: rustix::process::geteuid().is_root(),
         own_namespace,
+        placement: arguments.conduct.placement,
         sandbox: !arguments.conduct.no_sandbox,
         socket: dir.engine(),
         control: dir.control(),

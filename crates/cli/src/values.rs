@@ -55,6 +55,26 @@ pub(crate) enum Sysctl {
     None,
 }
 
+/// On which processor an engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Placement {
+    /// With the program that asks most, where that is tried and more is done there
+    #[default]
+    Auto,
+    /// Where the scheduler puts it
+    Scheduler,
+}
+
+impl From<Placement> for longshore_engine::Placement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Auto => Self::Tried,
+            Placement::Scheduler => Self::Scheduler,
+        }
+    }
+}
+
 /// What carries the host/adapter interface on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Transport {

@@ -235,6 +235,14 @@ pub(crate) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "engine",
+        "placements",
+        "times",
+        "times that the event loop went to the processor of the program that asks most, as more \
+         is done there, or to try whether it is",
+        |e| e.stack.counters.event_loop.placements,
+    ),
+    counter(
+        "engine",
         "sessions_parked",
         "sessions",
         "sessions whose programs have asked for nothing of late, and ring when they do",

@@ -46,6 +46,19 @@ pub struct Config {
     pub users: Vec<u32>,
     /// How long to look for work before sleeping.
     pub spin: Duration,
+    /// On which processor it runs.
+    pub placement: Placement,
     /// How long connections may go on after the engine was told to stop.
     pub grace: Duration,
+}
+
+/// On which processor an engine runs, of those that its thread may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// Where the scheduler puts it, or on that of the program that asks most, if that was tried
+    /// and more was done there.
+    #[default]
+    Tried,
+    /// Where the scheduler puts it.
+    Scheduler,
 }

@@ -62,6 +62,8 @@ pub(crate) struct Intake {
     pub(crate) is_in_hurry: bool,
     /// Which of the sessions that are polled is served first.
     first_session: usize,
+    /// The channel that was served last.
+    pub(crate) last_served: Option<From>,
     /// Sessions with channels whose processes take no answers.
     stalled: Vec<u32>,
     /// When channels are looked at again whose processes took no answers.
@@ -77,6 +79,7 @@ impl Default for Intake {
             held_back_until: Instant::NEVER,
             is_in_hurry: false,
             first_session: 0,
+            last_served: None,
             stalled: Vec::new(),
             stalled_until: Instant::NEVER,
         }
@@ -393,6 +396,7 @@ impl Requests<'_> {
             let now = self.stack.now();
             self.programs.watch(from.session, from.channel, now);
         }
+        self.intake.last_served = Some(from);
         self.stack.tell_rest(from);
         // An answer must find room: otherwise the rest waits until the process has
         // taken what it has.

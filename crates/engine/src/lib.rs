@@ -21,6 +21,7 @@
 //! | `adjust` | settings that change while it runs |
 //! | `maintenance`, `lifetime` | what has ended is seen to; when the engine itself ends |
 //! | `sleep`, `reserve_fd` | sleeping, and what wakes it |
+//! | `placement`, `precedence` | on which processor it runs, and before whom |
 //! | `control`, `report`, `catalog` | what a run costs, made visible |
 //!
 //! [`Engine`] is composed of the parts that these files own, and has the loop and what is set from
@@ -48,6 +49,7 @@ mod kernel;
 mod lifetime;
 mod listeners;
 mod maintenance;
+mod placement;
 mod precedence;
 mod privilege;
 mod programs;
@@ -68,7 +70,7 @@ mod users;
 pub use adjust::{Adjustable, Handle};
 pub use attach::ListenError;
 pub use catalog::{CounterInfo, counters};
-pub use config::Config;
+pub use config::{Config, Placement};
 pub use error::EngineError;
 pub use listeners::Listeners;
 pub use longshore_hostif::adapter::{Batching, LONGEST_BATCHING, MOST_BATCHED};
@@ -96,6 +98,7 @@ use longshore_ring::EventfdSignaler;
 use longshore_stack::{Interface, Secrets, Settings, Stack};
 use longshore_tcp::EcnMode;
 use maintenance::Maintenance;
+use placement::Placer;
 use programs::Programs;
 use receive_policy::ReceivePolicy;
 use report::Report;
@@ -113,6 +116,7 @@ pub struct Engine {
     /// Attaches programs.
     pub(crate) attach: Server,
     pub(crate) sleeper: Sleeper,
+    pub(crate) placer: Placer,
     pub(crate) orders: Orders,
     pub(crate) control: Option<ControlServer>,
     pub(crate) intake: Intake,
@@ -198,6 +202,7 @@ impl Engine {
             clock,
             attach,
             sleeper,
+            placer: Placer::of_this_thread(config.placement, now),
             orders,
             control,
             intake: Intake::default(),

@@ -15,6 +15,7 @@ pub(crate) use source::Source;
 use crate::adjust::Orders;
 use crate::attach::Inbox;
 use crate::control::ControlServer;
+use crate::placement::Done;
 use crate::precedence::Precedence;
 use crate::{Engine, EngineError};
 use contention::Contention;
@@ -131,6 +132,9 @@ impl Engine {
         let was_kept = self.sleeper.contention.leave(now);
         self.stack.counters.event_loop.precedence +=
             u64::from(self.sleeper.precedence.turn(now, was_kept));
+        if self.placer.is_due(now) {
+            self.place();
+        }
         // What it finds may be work for a turn, before any sleep.
         let every = match self.stack.sessions.parked() {
             0 => LOOK_EVERY,
@@ -166,6 +170,23 @@ impl Engine {
             return Ok(());
         }
         self.sleep()
+    }
+
+    /// Looks on which processor the loop had better run.
+    #[cold]
+    fn place(&mut self) {
+        let port = self.stack.port().counters();
+        let done = Done {
+            frames: port.rx_frames + port.tx_frames,
+            bytes: port.rx_bytes + port.tx_bytes,
+            own_bytes: self.stack.counters.own_bytes.cut_through,
+        };
+        let pid = self.intake.last_served.and_then(|from| {
+            let session = self.programs.sessions.get(from.session)?;
+            session.processes.pid(from.channel).filter(|pid| *pid != 0)
+        });
+        let moved = self.placer.look(self.stack.now(), done, pid);
+        self.stack.counters.event_loop.placements += u64::from(moved);
     }
 
     /// Whether a turn that has just been is known to have left nothing for the next.

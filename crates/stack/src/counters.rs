@@ -141,6 +141,8 @@ pub struct LoopCounters {
     pub sleeps: u64,
     /// Times that it was kept from its processor and raised its priority.
     pub precedence: u64,
+    /// Times that it went to its program's processor.
+    pub placements: u64,
 }
 
 /// Bytes that went from one of its own sockets to another.

@@ -140,6 +140,8 @@ fn engine_rules(relays: bool) -> Result<Rules, seccompiler::Error> {
         libc::SYS_setpriority,
         vec![is(0, libc::PRIO_PROCESS as u64), is(1, 0)],
     )?;
+    // On which processors its own thread runs.
+    allow(libc::SYS_sched_setaffinity, vec![is(0, 0)])?;
     // Signals to itself, and whether another process is there.
     allow(libc::SYS_tgkill, vec![is(0, u64::from(std::process::id()))])?;
     allow(libc::SYS_kill, vec![is(1, 0)])?;

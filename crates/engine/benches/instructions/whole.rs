@@ -401,6 +401,7 @@ fn config(port: MemoryPort, address: &str, socket: PathBuf, private: bool) -> Co
         others_may_join: !private,
         users: Vec::new(),
         spin: Duration::ZERO,
+        placement: longshore_engine::Placement::Scheduler,
         grace: Duration::ZERO,
     }
 }

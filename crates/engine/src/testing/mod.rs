@@ -54,6 +54,7 @@ pub(crate) fn config(dir: &Path) -> (Config, PathBuf, MemoryPort) {
         others_may_join: true,
         users: Vec::new(),
         spin: Duration::ZERO,
+        placement: crate::config::Placement::Scheduler,
         grace: Duration::ZERO,
     };
     (config, socket, wire)

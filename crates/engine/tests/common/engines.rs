@@ -73,6 +73,7 @@ pub(crate) fn config(
         others_may_join: true,
         users: Vec::new(),
         spin: Duration::from_secs(3600),
+        placement: longshore_engine::Placement::Scheduler,
         grace: Duration::ZERO,
     }
 }

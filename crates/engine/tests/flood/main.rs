@@ -184,6 +184,7 @@ fn config(port: impl Port + 'static, path: PathBuf, control: Option<PathBuf>) ->
         users: Vec::new(),
         others_may_join: true,
         spin: Duration::from_secs(3600),
+        placement: longshore_engine::Placement::Scheduler,
         grace: Duration::ZERO,
     }
 }

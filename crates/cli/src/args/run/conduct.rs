@@ -2,7 +2,7 @@
 //! and what is done with its packets to find faults.
 
 use crate::fault::FaultOrder;
-use crate::values::EngineLoss;
+use crate::values::{EngineLoss, Placement};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -17,6 +17,16 @@ pub(crate) struct ConductArguments {
     /// kernel has no driver of idle states it has no effect, and a warning says so)
     #[arg(long)]
     pub(crate) awake: bool,
+    /// The processor on which the engine runs. Where it may use several (taskset(1)) and PROGRAM
+    /// waits for one, it tries out whether more is done if it shares PROGRAM's
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "auto",
+        conflicts_with = "engine",
+        hide_short_help = true
+    )]
+    pub(crate) placement: Placement,
     /// Let the engine keep its privileges: else it gives up capabilities, files and system calls
     /// that it does not need. PROGRAM is never confined
     #[arg(long, conflicts_with = "engine")]

@@ -279,6 +279,7 @@ impl Connection {
             others_may_join: true,
             users: Vec::new(),
             spin: Duration::ZERO,
+            placement: longshore_engine::Placement::Scheduler,
             grace: Duration::ZERO,
         })
         .map_err(io::Error::other)?;

@@ -1,0 +1,113 @@
+//! What the scheduler says of a program's process: on which processor it is, and how long it was
+//! ready to run and had none.
+//!
+//! Owns [`Program`], by which `placement` asks. Read from /proc (proc_pid_stat(5)), each time by
+//! the same two descriptors: of a process that has ended they give nothing more.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Which field of the line is the processor, counted from the one behind the name.
+const PROCESSOR: usize = 36;
+/// More than the line has.
+const ROOM: usize = 1024;
+
+/// A process that is looked at.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) pid: u32,
+    stat: File,
+    waits: File,
+}
+
+/// What was seen of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The processor on which its first thread runs, or ran last.
+    pub(super) processor: usize,
+    /// For how long that thread has waited for a processor so far, in nanoseconds.
+    pub(super) waited: u64,
+}
+
+impl Program {
+    /// The process of this pid.
+    ///
+    /// # Errors
+    /// It is not there, or not to be seen from here.
+    pub(super) fn new(pid: u32) -> io::Result<Self> {
+        Ok(Self {
+            pid,
+            stat: File::open(format!("/proc/{pid}/stat"))?,
+            waits: File::open(format!("/proc/{pid}/schedstat"))?,
+        })
+    }
+
+    /// What is to be seen of it now, if it is still there.
+    pub(super) fn look(&self) -> Option<Seen> {
+        let mut room = [0; ROOM];
+        let len = self.stat.read_at(&mut room, 0).ok()?;
+        // The name may have any character, the rest none of these.
+        let line = &room[..len];
+        let name = line.iter().rposition(|byte| *byte == b')')?;
+        let processor = field(&line[name + 1..], PROCESSOR)?;
+        let len = self.waits.read_at(&mut room, 0).ok()?;
+        Some(Seen {
+            processor: usize::try_from(processor).ok()?,
+            waited: field(&room[..len], 1)?,
+        })
+    }
+}
+
+/// The number in this place of a line.
+fn field(line: &[u8], at: usize) -> Option<u64> {
+    std::str::from_utf8(line)
+        .ok()?
+        .split_ascii_whitespace()
+        .nth(at)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_is_seen_where_it_runs_until_it_ends() {
+        let all = sched_getaffinity(None).unwrap();
+        let last = (0..CpuSet::MAX_CPU).rfind(|cpu| all.is_set(*cpu)).unwrap();
+        let mut only = CpuSet::new();
+        only.set(last);
+        // A name that looks like the fields behind it.
+        let directory = tempfile::tempdir().unwrap();
+        let name = directory.path().join("a) 1 (b");
+        std::os::unix::fs::symlink("/bin/cat", &name).unwrap();
+        let mut child = Command::new(&name).stdin(Stdio::piped()).spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        sched_setaffinity(Some(pid), &only).unwrap();
+        let program = Program::new(child.id()).unwrap();
+        let began = std::time::Instant::now();
+        let seen = loop {
+            let seen = program.look().unwrap();
+            if seen.processor == last {
+                break seen;
+            }
+            assert!(began.elapsed().as_secs() < 10, "{seen:?}");
+        };
+        assert!(seen.waited > 0, "it was put off before it first ran");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(program.look(), None);
+        assert!(Program::new(child.id()).is_err());
+    }
+
+    #[test]
+    fn this_process_is_on_one_of_its_processors() {
+        let program = Program::new(std::process::id()).unwrap();
+        let seen = program.look().unwrap();
+        assert!(sched_getaffinity(None).unwrap().is_set(seen.processor));
+    }
+}
