@@ -191,7 +191,7 @@ impl Attaching<'_> {
         connection: &Connection,
     ) -> Result<(), Refusal> {
         let key = self.key_of_token(token, connection.user.uid)?;
-        let half = self.maintenance.stack.sessions.get(key);
+        let half = self.maintenance.stack.endpoints.sessions.get(key);
         if !half.is_some_and(|half| versions.include(&half.host.agreed())) {
             return Err(Refusal::Version);
         }

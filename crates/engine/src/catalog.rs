@@ -246,7 +246,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "sessions_parked",
         "sessions",
         "sessions whose programs have asked for nothing of late, and ring when they do",
-        |e| e.stack.sessions.parked() as u64,
+        |e| e.stack.endpoints.sessions.parked() as u64,
     ),
     counter(
         "engine",
@@ -276,6 +276,7 @@ pub(crate) const COUNTERS: &[Counter] = &[
         "edges of a socket that waited, since its process had not taken those before (sessions that there are)",
         |e| {
             e.stack
+                .endpoints
                 .sessions
                 .iter()
                 .map(|(_, s)| s.host.channels.put_off())

@@ -48,7 +48,7 @@ impl Engine {
             resume_unwind(panic)
         };
         // Whoever was being looked over may not have been.
-        for key in self.stack.sessions.keys() {
+        for key in self.stack.endpoints.sessions.keys() {
             if let Some(s) = self.programs.sessions.get_mut(key) {
                 s.has_changed = true;
             }

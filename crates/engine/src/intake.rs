@@ -124,13 +124,13 @@ impl Requests<'_> {
     /// Takes all requests that were published, due or not; says whether there were any.
     pub(crate) fn take_all(&mut self) -> bool {
         self.intake.begin();
-        self.stack.sessions.have_requests() && self.take_of_all(Which::All)
+        self.stack.endpoints.sessions.have_requests() && self.take_of_all(Which::All)
     }
 
     /// Whether requests of a session are to be taken now.
     fn are_due(&mut self, session: u32, which: Which) -> bool {
         let now = self.stack.now().0;
-        let Some(host) = self.stack.sessions.host_unshown_mut(session) else {
+        let Some(host) = self.stack.endpoints.sessions.host_unshown_mut(session) else {
             return false;
         };
         if !host.pending.has_any() {
@@ -162,7 +162,7 @@ impl Requests<'_> {
     /// some; says whether there were any.
     pub(crate) fn take_of_all(&mut self, which: Which) -> bool {
         let mut any = false;
-        let end = self.stack.sessions.polled().len();
+        let end = self.stack.endpoints.sessions.polled().len();
         let first = if self.intake.first_session < end {
             self.intake.first_session
         } else {
@@ -171,7 +171,7 @@ impl Requests<'_> {
         self.intake.share.is_denied = false;
         let mut denied = None;
         for place in (first..end).chain(0..first) {
-            let Some(session) = self.stack.sessions.polled().get(place).copied() else {
+            let Some(session) = self.stack.endpoints.sessions.polled().get(place).copied() else {
                 break;
             };
             any |= self.are_due(session, which) && self.take_in(session);
@@ -196,7 +196,7 @@ impl Requests<'_> {
 
     /// Takes requests from one session, if its processes have published some.
     pub(crate) fn take_in(&mut self, session: u32) -> bool {
-        let Some(s) = self.stack.sessions.get(session) else {
+        let Some(s) = self.stack.endpoints.sessions.get(session) else {
             return false;
         };
         if !s.host.pending.has_any() {
@@ -211,13 +211,13 @@ impl Requests<'_> {
         let s = self.programs.sessions.get(session);
         let first = s.map_or(0, |s| s.first_channel);
         let (first_word, first_bit) = (usize::from(first) / 64, first % 64);
-        if let Some(host) = self.stack.sessions.host_unshown_mut(session) {
+        if let Some(host) = self.stack.endpoints.sessions.host_unshown_mut(session) {
             host.pending.begin();
         }
         self.intake.share.left = BATCH_OF_A_SESSION.min(user_has);
         self.intake.share.until = None;
         let before = self.intake.share.left;
-        let half = self.stack.sessions.get(session);
+        let half = self.stack.endpoints.sessions.get(session);
         let mut flagged = half.map_or(0, |s| s.host.pending.flagged_words());
         // Of the first word, what comes before the first channel, which is last of all.
         let mut last = 0;
@@ -225,7 +225,7 @@ impl Requests<'_> {
             let ahead = flagged >> first_word << first_word;
             let i = if ahead != 0 { ahead } else { flagged }.trailing_zeros() as usize;
             flagged &= !(1 << i);
-            let s = self.stack.sessions.get(session);
+            let s = self.stack.endpoints.sessions.get(session);
             let Some(mut word) = s.map(|s| s.host.pending.take_flags(i)) else {
                 break;
             };
@@ -268,7 +268,7 @@ impl Requests<'_> {
                 s.first_channel = 0;
             }
         } else if word != 0
-            && let Some(half) = self.stack.sessions.get_mut(session)
+            && let Some(half) = self.stack.endpoints.sessions.get_mut(session)
         {
             half.host.pending.flag_again(i, word);
         }
@@ -290,7 +290,7 @@ impl Requests<'_> {
 
     /// How many requests the user of a session may still have served in this turn.
     fn requests_left(&self, session: u32) -> u32 {
-        let account = self.stack.sessions.account_of(session);
+        let account = self.stack.endpoints.sessions.account_of(session);
         account.map_or(u32::MAX, |account| {
             let turn = self.stack.counters.event_loop.turns;
             account.spent.left(Of::Requests, turn)
@@ -298,7 +298,7 @@ impl Requests<'_> {
     }
 
     fn spend_requests(&self, session: u32, n: u32) {
-        if let Some(account) = self.stack.sessions.account_of(session) {
+        if let Some(account) = self.stack.endpoints.sessions.account_of(session) {
             let turn = self.stack.counters.event_loop.turns;
             account.spent.spend(Of::Requests, turn, n);
         }
@@ -337,13 +337,13 @@ impl Requests<'_> {
                 continue;
             }
             s.stalled_until = Instant::NEVER;
-            let Some(half) = self.stack.sessions.get(session) else {
+            let Some(half) = self.stack.endpoints.sessions.get(session) else {
                 continue;
             };
             for channel in std::mem::take(&mut s.stalled) {
                 half.host.pending.flag_channel(channel);
             }
-            self.stack.sessions.poll(session, turn);
+            self.stack.endpoints.sessions.poll(session, turn);
         }
     }
 
@@ -419,7 +419,7 @@ impl Requests<'_> {
     /// completions; says whether there were any.
     fn take_some(&mut self, from: From, most: u32, room: u32) -> bool {
         let mut taken = 0;
-        while let Some(s) = self.stack.sessions.get_mut(from.session) {
+        while let Some(s) = self.stack.endpoints.sessions.get_mut(from.session) {
             if taken == most || self.intake.share.left == 0 {
                 s.host.pending.flag_channel(from.channel);
                 break;
@@ -440,11 +440,11 @@ impl Requests<'_> {
             self.intake.share.left -= 1;
             match Request::decode(&message) {
                 Ok(request) => self.do_request(from, &request, &immediate),
-                Err(_) => self.stack.sessions.count_bad(from.session),
+                Err(_) => self.stack.endpoints.sessions.count_bad(from.session),
             }
         }
         if taken != 0
-            && let Some(s) = self.stack.sessions.get_mut(from.session)
+            && let Some(s) = self.stack.endpoints.sessions.get_mut(from.session)
         {
             s.host.channels.note_taken(from.channel);
             if let Some(s) = self.programs.sessions.get_mut(from.session) {
@@ -462,7 +462,7 @@ impl Requests<'_> {
     fn do_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
         match *request {
             Request::Bind { local, .. } if !self.may_bind(from, local) => {
-                self.stack.sessions.refuse_bind(from, request);
+                self.stack.endpoints.sessions.refuse_bind(from, request);
             }
             _ => self.stack.handle_request(from, request, immediate),
         }

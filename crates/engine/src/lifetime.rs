@@ -91,7 +91,7 @@ impl Lifetime {
         if self.draining && stack.now() >= self.drain_by {
             return Prospect::IsOver;
         }
-        if !stack.sessions.is_empty() {
+        if !stack.endpoints.sessions.is_empty() {
             stack.look_for_undelivered_anew();
             return Prospect::GoesOn;
         }

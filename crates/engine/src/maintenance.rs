@@ -58,7 +58,7 @@ impl Maintenance<'_> {
         if schedule.is_between_rounds() {
             self.stack.expire_fragments();
             let now = self.stack.now();
-            schedule.begin(sessions, self.stack.sessions.polled(), now);
+            schedule.begin(sessions, self.stack.endpoints.sessions.polled(), now);
         }
         for _ in 0..LOOKED_OVER {
             let Some(key) = self.programs.schedule.pop() else {
@@ -142,7 +142,7 @@ impl Maintenance<'_> {
         let now = self.stack.now();
         let (Some(s), Some(host)) = (
             self.programs.sessions.get_mut(key),
-            self.stack.sessions.host_unshown_mut(key),
+            self.stack.endpoints.sessions.host_unshown_mut(key),
         ) else {
             return Instant::NEVER;
         };
@@ -204,7 +204,7 @@ impl Maintenance<'_> {
         let is_under_way = self.programs.has_teardowns_in(session);
         let (Some(s), Some(half)) = (
             self.programs.sessions.get_mut(session),
-            self.stack.sessions.get(session),
+            self.stack.endpoints.sessions.get(session),
         ) else {
             return;
         };
@@ -225,6 +225,7 @@ impl Maintenance<'_> {
         self.programs.tear_down(self.stack, teardown);
         if self
             .stack
+            .endpoints
             .sessions
             .get(session)
             .is_some_and(|half| half.sockets() == 0)
@@ -284,7 +285,7 @@ impl Maintenance<'_> {
             if self.programs.has_teardowns_of_user(session) {
                 self.stack.bind_later(late);
             } else {
-                self.stack.sessions.give_bind_up(&late);
+                self.stack.endpoints.sessions.give_bind_up(&late);
             }
         }
     }

@@ -52,7 +52,7 @@ impl Programs {
         stack: &'a mut Stack,
         key: u32,
     ) -> Option<(&'a mut Session, &'a mut Half)> {
-        Some((self.sessions.get_mut(key)?, stack.sessions.get_mut(key)?))
+        Some((self.sessions.get_mut(key)?, stack.endpoints.sessions.get_mut(key)?))
     }
 
     /// Sees to it that the death of a process is noticed, until what tells of it is closed.
@@ -88,7 +88,7 @@ impl Programs {
 
     /// Whether there is anything to look over sessions for.
     pub(crate) fn need_maintenance(&self, stack: &Stack) -> bool {
-        let mut polled = stack.sessions.iter_polled();
+        let mut polled = stack.endpoints.sessions.iter_polled();
         self.schedule.has_listed() || polled.any(|(key, half)| self.wants(key, &half.host))
     }
 
@@ -107,7 +107,7 @@ impl Programs {
 
     /// The session is looked over next time, if it wants to be.
     pub(crate) fn list_if_wanted(&mut self, stack: &Stack, key: u32) {
-        let half = stack.sessions.get(key);
+        let half = stack.endpoints.sessions.get(key);
         if half.is_some_and(|half| self.wants(key, &half.host)) {
             self.schedule.list(&mut self.sessions, key);
         }
@@ -116,7 +116,7 @@ impl Programs {
     /// Parks sessions that are idle, if more are polled than a few.
     #[inline]
     pub(crate) fn park_idle(&mut self, stack: &mut Stack) {
-        if stack.sessions.polls_many() {
+        if stack.endpoints.sessions.polls_many() {
             (0..CONSIDERED).for_each(|_| self.park_one(stack));
         }
     }
@@ -124,13 +124,13 @@ impl Programs {
     #[inline(never)]
     fn park_one(&mut self, stack: &mut Stack) {
         let turn = stack.counters.event_loop.turns;
-        let Some(key) = stack.sessions.next_idle(turn) else {
+        let Some(key) = stack.endpoints.sessions.next_idle(turn) else {
             return;
         };
         let session = self.sessions.get(key);
         // Nobody rings for a reservation.
         let may_be = session.is_some_and(|s| s.is_in_use() && !s.may_have_reservations());
-        if may_be && stack.sessions.park(key) {
+        if may_be && stack.endpoints.sessions.park(key) {
             self.list_if_wanted(stack, key);
         }
     }

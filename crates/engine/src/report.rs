@@ -81,13 +81,13 @@ impl Report<'_> {
     fn stat(&self, asker: Asker) -> StatReply {
         let c = &self.counted.stack.counters;
         let mut meter = self.counted.programs.past_meter();
-        for (_, s) in self.counted.stack.sessions.iter() {
+        for (_, s) in self.counted.stack.endpoints.sessions.iter() {
             meter.add(&s.host.crossings());
         }
         let mut drops: Counts = c.drops().map(|(name, n)| (name.to_owned(), n)).collect();
-        let halves = self.counted.stack.sessions.iter();
+        let halves = self.counted.stack.endpoints.sessions.iter();
         let requests: u64 = halves.map(|(_, s)| s.host.meter.bad_descriptors()).sum();
-        let halves = self.counted.stack.sessions.iter();
+        let halves = self.counted.stack.endpoints.sessions.iter();
         let misrouted: u64 = halves.map(|(_, s)| s.host.meter.misrouted()).sum();
         let sessions = self.counted.programs.sessions.iter();
         let claims: u64 = sessions.map(|(_, s)| s.processes.bad_claims()).sum();
@@ -131,6 +131,7 @@ impl Report<'_> {
             sessions: self
                 .counted
                 .stack
+                .endpoints
                 .sessions
                 .iter()
                 .filter(|(key, _)| self.is_shown(asker, *key))

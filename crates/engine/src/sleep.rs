@@ -136,7 +136,7 @@ impl Engine {
             self.place();
         }
         // What it finds may be work for a turn, before any sleep.
-        let every = match self.stack.sessions.parked() {
+        let every = match self.stack.endpoints.sessions.parked() {
             0 => LOOK_EVERY,
             _ => LOOK_FOR_PARKED_EVERY,
         };
@@ -214,12 +214,13 @@ impl Engine {
     }
 
     fn sleep(&mut self) -> Result<(), EngineError> {
-        for (_, session) in self.stack.sessions.iter_polled() {
+        for (_, session) in self.stack.endpoints.sessions.iter_polled() {
             session.host.pending.declare_asleep();
         }
         let is_pending = |s: &Session| s.host.still_has_requests() || s.host.owes_wakeups();
         let pending = self
             .stack
+            .endpoints
             .sessions
             .iter_polled()
             .any(|(_, s)| is_pending(s));
@@ -233,7 +234,7 @@ impl Engine {
         let result = self.look(timeout);
         self.sleeper.spin.slept(self.stack.now().since(began));
         self.sleeper.precedence.slept(self.stack.now());
-        for (_, session) in self.stack.sessions.iter_polled() {
+        for (_, session) in self.stack.endpoints.sessions.iter_polled() {
             session.host.pending.declare_awake();
         }
         self.sleeper.idle_since = None;
@@ -255,7 +256,7 @@ impl Engine {
             self.stack.next_timeout(),
             Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
             Some(self.intake.held_back_until).filter(|at| *at != Instant::NEVER),
-            Some(self.stack.sessions.held_until()).filter(|at| *at != Instant::NEVER),
+            Some(self.stack.endpoints.sessions.held_until()).filter(|at| *at != Instant::NEVER),
             Some(self.sleeper.precedence.until()).filter(|at| *at != Instant::NEVER),
             maintenance,
         ]
@@ -285,11 +286,11 @@ impl Engine {
                 // It counts on, and is not read: only that it rings is of interest. What
                 // its programs say of how often they rang it could be anything.
                 Source::Doorbell(session) => {
-                    if let Some(s) = self.stack.sessions.get_mut(session) {
+                    if let Some(s) = self.stack.endpoints.sessions.get_mut(session) {
                         s.host.meter.note_doorbell();
                     }
                     let turn = self.stack.counters.event_loop.turns;
-                    self.stack.sessions.poll(session, turn);
+                    self.stack.endpoints.sessions.poll(session, turn);
                 }
                 Source::Attach => {
                     for event in self.attach.inbox.take() {

@@ -89,7 +89,7 @@ impl Teardown {
             if let Some(index) = self.held.pop() {
                 *budget -= 1;
                 self.tear_down_socket(sessions, stack, index);
-            } else if let Some(half) = stack.sessions.get_mut(self.session) {
+            } else if let Some(half) = stack.endpoints.sessions.get_mut(self.session) {
                 self.free_waiters(half, budget);
                 self.find_held(half, budget);
             } else {
@@ -110,7 +110,7 @@ impl Teardown {
         let Some(s) = session.filter(|s| s.serial == self.serial) else {
             return;
         };
-        let Some(key) = stack.sessions.socket_of(self.session, index) else {
+        let Some(key) = stack.endpoints.sessions.socket_of(self.session, index) else {
             return;
         };
         if let Some(channel) = self.channel {

@@ -79,7 +79,7 @@ impl Engine {
     #[inline]
     fn take_requests(&mut self, which: Which) -> bool {
         self.intake.begin();
-        self.stack.sessions.have_requests() && self.take_requests_of_all(which)
+        self.stack.endpoints.sessions.have_requests() && self.take_requests_of_all(which)
     }
 
     // What not each turn does is in functions of its own: a turn with nothing to do does not
@@ -186,8 +186,8 @@ impl Engine {
 
     /// Tells all programs that the engine is gone.
     pub(crate) fn mark_all_closed(&mut self) {
-        for key in self.stack.sessions.keys() {
-            if let Some(s) = self.stack.sessions.get_mut(key) {
+        for key in self.stack.endpoints.sessions.keys() {
+            if let Some(s) = self.stack.endpoints.sessions.get_mut(key) {
                 s.host.header().mark_closed();
                 s.host.wake_everybody();
             }

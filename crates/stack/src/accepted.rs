@@ -99,7 +99,7 @@ impl Status<'_> {
     /// before.
     #[must_use]
     pub fn is_unread(self, key: u32) -> bool {
-        let Some(socket) = self.sockets.get(key) else {
+        let Some(socket) = self.endpoints.sockets.get(key) else {
             return false;
         };
         let listener = match &socket.kind {
@@ -107,11 +107,13 @@ impl Status<'_> {
             Kind::Pair(p) => p.listener,
             _ => None,
         };
-        let Some(listener) = listener.and_then(|key| self.sockets.get(key)) else {
+        let Some(listener) = listener.and_then(|key| self.endpoints.sockets.get(key)) else {
             return false;
         };
-        let (Kind::Listener(l), Some(s)) = (&listener.kind, self.sessions.get(listener.session))
-        else {
+        let (Kind::Listener(l), Some(s)) = (
+            &listener.kind,
+            self.endpoints.sessions.get(listener.session),
+        ) else {
             return false;
         };
         // One that has ended may not have said that it has read it.

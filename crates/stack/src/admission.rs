@@ -8,16 +8,13 @@
 
 use crate::at_work::AtWork;
 use crate::counters::{Counters, EngineDrop};
-use crate::demux::Demux;
 use crate::endings::Endings;
-use crate::half_open::HalfOpens;
+use crate::endpoints::Endpoints;
 use crate::link::Link;
 use crate::messages::Messages;
 use crate::session::Session;
-use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::socket::{Kind, Socket, as_family};
-use crate::sockets::Sockets;
 use crate::transfers::Transfers;
 use crate::unaccepted::Next;
 use longshore_hostif::adapter::Subscribers;
@@ -29,10 +26,7 @@ const AT_ONCE: usize = 64;
 
 /// Lets connections in.
 pub(crate) struct Admission<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) half_open: &'a mut HalfOpens,
-    pub(crate) demux: &'a mut Demux,
-    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) endpoints: &'a mut Endpoints,
     pub(crate) link: &'a mut Link,
     pub(crate) settings: &'a Settings,
     pub(crate) counters: &'a mut Counters,
@@ -42,21 +36,13 @@ pub(crate) struct Admission<'a> {
 impl Admission<'_> {
     /// What moves bytes from one socket to another.
     pub(crate) fn transfers(&mut self) -> Transfers<'_> {
-        Transfers {
-            sockets: self.sockets,
-            sessions: self.sessions,
-            counters: self.counters,
-            now: self.now,
-        }
+        self.endpoints.transfers(self.counters, self.now)
     }
 
     /// What ends sockets.
     pub(crate) fn endings(&mut self) -> Endings<'_> {
         Endings {
-            sockets: self.sockets,
-            half_open: self.half_open,
-            demux: self.demux,
-            sessions: self.sessions,
+            endpoints: self.endpoints,
             link: self.link,
             counters: self.counters,
             now: self.now,
@@ -67,7 +53,7 @@ impl Admission<'_> {
     /// listener's host a record of it.
     pub(crate) fn established(&mut self, key: u32) {
         if self.hand_over(key).is_none() {
-            if let Some(c) = self.sockets.connection_mut(key) {
+            if let Some(c) = self.endpoints.sockets.connection_mut(key) {
                 c.listener = None;
             }
             self.transfers().abort(key);
@@ -77,7 +63,7 @@ impl Admission<'_> {
     /// Gives a connection a block and its listener's host a record of it; `None` if there
     /// is no room for either, which is counted.
     pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
-        let socket = self.sockets.get(key)?;
+        let socket = self.endpoints.sockets.get(key)?;
         let (listener_key, remote, is_pair) = match &socket.kind {
             Kind::Stream(c) => (c.listener?, c.remote, false),
             Kind::Pair(p) => (p.listener?, p.remote, true),
@@ -87,12 +73,12 @@ impl Admission<'_> {
         let port = socket.local?.port();
         let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
         let (is_own, now) = (self.link.is_local(remote.ip().to_canonical()), self.now);
-        let listener = self.sockets.get_mut(listener_key)?;
+        let listener = self.endpoints.sockets.get_mut(listener_key)?;
         let Kind::Listener(l) = &mut listener.kind else {
             return None;
         };
         let subscriber = l.audience.single(&listener.subscribers, is_own, now);
-        let session = self.sessions.get_mut(session_key)?;
+        let session = self.endpoints.sessions.get_mut(session_key)?;
         let Some(id) = session.take_block() else {
             self.counters.drop(EngineDrop::NoSocketLeft);
             return None;
@@ -115,11 +101,13 @@ impl Admission<'_> {
         let messages = messages.map(|rule| Box::new(Messages::new(rule, 0)));
         let Some(number) = put_accept_record(listener, session, &record) else {
             session.host.blocks().give_back(id);
-            self.sessions.arena_is_full(session_key, self.counters);
+            self.endpoints
+                .sessions
+                .arena_is_full(session_key, self.counters);
             return None;
         };
         session.enter(id, key);
-        let socket = self.sockets.get_mut(key)?;
+        let socket = self.endpoints.sockets.get_mut(key)?;
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);
         socket.messages = messages;
@@ -132,14 +120,14 @@ impl Admission<'_> {
             Kind::Pair(p) => p.record = number,
             _ => {}
         }
-        if let Some(socket) = self.sockets.get(key) {
-            socket.apply_receive_buffer(self.sessions);
+        if let Some(socket) = self.endpoints.sockets.get(key) {
+            socket.apply_receive_buffer(&self.endpoints.sessions);
         }
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.hold_port(false, self.demux);
+        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+            socket.hold_port(false, &mut self.endpoints.demux);
         }
         self.counters.tcp.passive_opens += 1;
-        self.sockets.touch(listener_key);
+        self.endpoints.sockets.touch(listener_key);
         Some(())
     }
 
@@ -147,21 +135,21 @@ impl Admission<'_> {
     /// lets those of our own in for which there is room now. The rest has its turn.
     pub(crate) fn take_accepted(&mut self, listener: u32) {
         let mut left = AT_ONCE;
-        while let Some(socket) = self.sockets.get_mut(listener)
+        while let Some(socket) = self.endpoints.sockets.get_mut(listener)
             && let Kind::Listener(l) = &mut socket.kind
             && l.queue.has_accepted()
         {
             if left == 0 {
-                self.sockets.touch(listener);
+                self.endpoints.sockets.touch(listener);
                 break;
             }
             left -= 1;
             let session = socket.session;
             if let Some((id, by)) = l.queue.pop_accepted()
-                && let Some(key) = self.sockets.key_of(self.sessions, session, id)
-                && let Some(socket) = self.sockets.get_mut(key)
+                && let Some(key) = self.endpoints.key_of(session, id)
+                && let Some(socket) = self.endpoints.sockets.get_mut(key)
             {
-                socket.accepted(by, self.sessions, self.now);
+                socket.accepted(by, &mut self.endpoints.sessions, self.now);
             }
         }
         self.let_in(listener);
@@ -172,7 +160,11 @@ impl Admission<'_> {
     fn let_in(&mut self, listener: u32) {
         let mut left = AT_ONCE;
         let mut has_entering = false;
-        while let Some(Kind::Listener(l)) = self.sockets.get_mut(listener).map(|s| &mut s.kind)
+        while let Some(Kind::Listener(l)) = self
+            .endpoints
+            .sockets
+            .get_mut(listener)
+            .map(|s| &mut s.kind)
             && l.queue.has_entering()
         {
             has_entering = true;
@@ -180,7 +172,7 @@ impl Admission<'_> {
                 break;
             }
             if left == 0 {
-                self.sockets.touch(listener);
+                self.endpoints.sockets.touch(listener);
                 break;
             }
             left -= 1;
@@ -188,8 +180,8 @@ impl Admission<'_> {
                 self.enter_listener(first);
             }
         }
-        if has_entering && let Some(socket) = self.sockets.get(listener) {
-            socket.mark_entering(self.sessions);
+        if has_entering && let Some(socket) = self.endpoints.sockets.get(listener) {
+            socket.mark_entering(&self.endpoints.sessions);
         }
     }
 
@@ -197,7 +189,7 @@ impl Admission<'_> {
     /// so those of all before it. Nothing, if the connection waits no more, or never did.
     #[cold]
     pub(crate) fn host_accepted(&mut self, key: u32, channel: Option<u16>) {
-        let Some(socket) = self.sockets.get(key) else {
+        let Some(socket) = self.endpoints.sockets.get(key) else {
             return;
         };
         let (listener, number) = match &socket.kind {
@@ -211,14 +203,17 @@ impl Admission<'_> {
             return;
         };
         let of_session = self
+            .endpoints
             .sockets
             .get_mut(listener)
             .filter(|l| l.session == session);
         let Some(Kind::Listener(l)) = of_session.map(|l| &mut l.kind) else {
             return;
         };
-        let (Some(read), Some(s)) = (l.read_with(id, number), self.sessions.get_mut(session))
-        else {
+        let (Some(read), Some(s)) = (
+            l.read_with(id, number),
+            self.endpoints.sessions.get_mut(session),
+        ) else {
             return;
         };
         let taken = l.take_records_read(read, channel, &mut s.host.receive);
@@ -230,29 +225,29 @@ impl Admission<'_> {
     #[inline(never)]
     pub(crate) fn reset_some_waiting(&mut self) {
         for _ in 0..AT_ONCE {
-            match self.sockets.given_up.next() {
+            match self.endpoints.sockets.given_up.next() {
                 None => break,
                 Some(Next::Accepted(session, id, by)) => {
-                    if let Some(key) = self.sockets.key_of(self.sessions, session, id) {
-                        self.sessions.at_work = AtWork::Socket(key);
-                        if let Some(socket) = self.sockets.get_mut(key) {
-                            socket.accepted(by, self.sessions, self.now);
+                    if let Some(key) = self.endpoints.key_of(session, id) {
+                        self.endpoints.sessions.at_work = AtWork::Socket(key);
+                        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+                            socket.accepted(by, &mut self.endpoints.sessions, self.now);
                         }
                     }
                 }
                 Some(Next::Reset(session, id)) => {
-                    if let Some(key) = self.sockets.key_of(self.sessions, session, id) {
-                        self.sessions.at_work = AtWork::Socket(key);
+                    if let Some(key) = self.endpoints.key_of(session, id) {
+                        self.endpoints.sessions.at_work = AtWork::Socket(key);
                         self.transfers().abort(key);
                     }
                 }
                 Some(Next::Refuse(key)) => {
-                    self.sessions.at_work = AtWork::Socket(key);
+                    self.endpoints.sessions.at_work = AtWork::Socket(key);
                     self.enter_listener(key);
                 }
             }
         }
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::address_pair::Sides;
 use crate::demux::Demux;
-use crate::half_open::{Advanced, Handshakes};
+use crate::handshake::{Advanced, Handshakes};
 use crate::responder::Responder;
 use crate::responder::Response;
 use crate::socket::{Kind, Options};
@@ -50,13 +50,17 @@ impl Handshakes<'_> {
         reset: &TcpHeader,
     ) -> Advanced {
         let now = self.responder.now;
-        let hash = |numbers: [u32; 2]| self.demux.hash(("cookie", local, remote, numbers));
+        let hash = |numbers: [u32; 2]| {
+            self.endpoints
+                .demux
+                .hash(("cookie", local, remote, numbers))
+        };
         let Some(cookie) = SynCookie::check(segment, &hash, now) else {
             self.responder.counters.drop_tcp(DropReason::BadCookie);
             self.responder.send_reset(local, remote, reset);
             return Advanced::Remains(Response::Nothing);
         };
-        let Some(socket) = self.sockets.get(listener) else {
+        let Some(socket) = self.endpoints.sockets.get(listener) else {
             return Advanced::Remains(Response::Nothing);
         };
         let (options, session) = (socket.options, socket.session);
@@ -74,13 +78,14 @@ impl Handshakes<'_> {
             return Advanced::Remains(Response::Nothing);
         }
         if !self
+            .endpoints
             .sessions
             .has_room_to_accept(session, self.responder.counters)
         {
             return Advanced::Remains(Response::Nothing);
         }
         let mss = self.responder.link.mss_to(remote.ip(), self.responder.now);
-        let offset = self.demux.timestamp_offset(local, remote);
+        let offset = self.endpoints.demux.timestamp_offset(local, remote);
         let mut tcb = cookie.open(&options.tcp_to(remote), mss, offset, now);
         let disposition = tcb.on_segment(segment, now);
         if !tcb.state().is_synchronized() {
@@ -92,6 +97,7 @@ impl Handshakes<'_> {
         }
         self.responder.counters.tcp.cookies_taken += 1;
         let share = self
+            .endpoints
             .sessions
             .take_socket_share(session, self.responder.counters)
             .flatten();

@@ -11,6 +11,7 @@ use crate::access::Access;
 use crate::at_work::AtWork;
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Ports, Reuse};
+use crate::endpoints::Endpoints;
 use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
@@ -101,9 +102,7 @@ impl Sockets {
 
 /// Sends what hosts have written to UDP sockets, and tells them of what has come.
 pub(crate) struct DatagramOutput<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) ports: &'a mut Ports,
-    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) endpoints: &'a mut Endpoints,
     pub(crate) link: &'a mut Link,
     pub(crate) access: &'a Access,
     pub(crate) counters: &'a mut Counters,
@@ -116,7 +115,7 @@ impl DatagramOutput<'_> {
     /// it is left to be sent.
     pub(crate) fn flush(&mut self, key: u32) -> bool {
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return false;
         };
         let mut sender = DatagramSender {
@@ -125,7 +124,12 @@ impl DatagramOutput<'_> {
             access: self.access,
             now,
         };
-        sender.send_some(key, socket, self.sessions, self.ports);
+        sender.send_some(
+            key,
+            socket,
+            &mut self.endpoints.sessions,
+            &mut self.endpoints.demux.udp,
+        );
         let edges = socket.edges();
         let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
         let Kind::Datagram(d) = &mut socket.kind else {
@@ -138,15 +142,15 @@ impl DatagramOutput<'_> {
         let unsaid = edges.snd_acked - d.reported.snd_acked;
         if edges.rcv_edge > d.reported.rcv_edge || unsaid >= quarter {
             socket.note_reported(now);
-            if let Some(s) = self.sessions.get_mut(socket.session) {
+            if let Some(s) = self.endpoints.sessions.get_mut(socket.session) {
                 socket.tell(&mut s.host, edges);
             }
         }
-        self.sockets.arm_quiet_datagram(key, now);
+        self.endpoints.sockets.arm_quiet_datagram(key, now);
         if more {
-            self.sockets.have_datagrams = true;
-            self.sockets.have_more_to_pass |= !self.link.own.is_empty();
-            self.sockets.touch(key);
+            self.endpoints.sockets.have_datagrams = true;
+            self.endpoints.sockets.have_more_to_pass |= !self.link.own.is_empty();
+            self.endpoints.sockets.touch(key);
         }
         false
     }
@@ -154,17 +158,17 @@ impl DatagramOutput<'_> {
     /// Sends of all sockets that have something to send, ahead of the turn's end. Those that are
     /// done with are forgotten then.
     pub(crate) fn flush_ahead(&mut self) {
-        if !std::mem::take(&mut self.sockets.have_datagrams) {
+        if !std::mem::take(&mut self.endpoints.sockets.have_datagrams) {
             return;
         }
-        for i in 0..self.sockets.dirty.len() {
-            let key = self.sockets.dirty.get(i).copied();
+        for i in 0..self.endpoints.sockets.dirty.len() {
+            let key = self.endpoints.sockets.dirty.get(i).copied();
             let sender = key.filter(|key| {
-                let kind = self.sockets.get(*key).map(|s| &s.kind);
+                let kind = self.endpoints.sockets.get(*key).map(|s| &s.kind);
                 matches!(kind, Some(Kind::Datagram(d)) if d.snd_done < d.snd_edge)
             });
             if let Some(key) = sender {
-                self.sessions.at_work = AtWork::Socket(key);
+                self.endpoints.sessions.at_work = AtWork::Socket(key);
                 let _ = self.flush(key);
             }
         }

@@ -8,13 +8,11 @@
 
 use crate::at_work::AtWork;
 use crate::counters::Counters;
-use crate::demux::{Demux, Waiting};
-use crate::half_open::HalfOpens;
+use crate::demux::Waiting;
+use crate::endpoints::Endpoints;
 use crate::link::Link;
 use crate::output::Sent;
-use crate::sessions::Sessions;
 use crate::socket::Kind;
-use crate::sockets::Sockets;
 use crate::timers::Alarm;
 use crate::transfers::Transfers;
 use longshore_hostif::{EdgeFlags, NONE, SocketId, SocketKind};
@@ -22,10 +20,7 @@ use longshore_tcp::{Instant, Linger, State};
 
 /// Ends sockets, and connections of sockets that go on.
 pub(crate) struct Endings<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) half_open: &'a mut HalfOpens,
-    pub(crate) demux: &'a mut Demux,
-    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) endpoints: &'a mut Endpoints,
     pub(crate) link: &'a mut Link,
     pub(crate) counters: &'a mut Counters,
     pub(crate) now: Instant,
@@ -34,18 +29,14 @@ pub(crate) struct Endings<'a> {
 impl Endings<'_> {
     /// What moves bytes from one socket to another.
     fn transfers(&mut self) -> Transfers<'_> {
-        Transfers {
-            sockets: self.sockets,
-            sessions: self.sessions,
-            counters: self.counters,
-            now: self.now,
-        }
+        self.endpoints.transfers(self.counters, self.now)
     }
 
     /// Sends what a connection has to send, as much of it as goes in one turn.
     fn transmit(&mut self, key: u32) -> Sent {
-        let (sessions, link) = (&mut *self.sessions, &mut *self.link);
-        self.sockets
+        let (sessions, link) = (&mut self.endpoints.sessions, &mut *self.link);
+        self.endpoints
+            .sockets
             .transmit(key, sessions, link, self.counters, self.now)
     }
 
@@ -53,11 +44,11 @@ impl Endings<'_> {
     /// delivered, unless it lingers for no time at all.
     pub(crate) fn close(&mut self, key: u32, linger: Linger) {
         let now = self.now;
-        let socket = self.sockets.get(key);
-        if !socket.is_some_and(|s| s.is_lent_on(self.sessions)) {
+        let socket = self.endpoints.sockets.get(key);
+        if !socket.is_some_and(|s| s.is_lent_on(&self.endpoints.sessions)) {
             self.transfers().leave_received(key);
         }
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
         socket.orphan = true;
@@ -70,7 +61,7 @@ impl Endings<'_> {
                     // itself sends it.
                     while self.transmit(key) == Sent::More {}
                 }
-                if let Some(c) = self.sockets.connection_mut(key) {
+                if let Some(c) = self.endpoints.sockets.connection_mut(key) {
                     c.tcb.close(now);
                 }
                 if !resets {
@@ -78,12 +69,14 @@ impl Endings<'_> {
                     // connection; the FIN goes with it. What is left is sent at the end of the turn.
                     let _ = self.transmit(key);
                 }
-                self.sockets.touch(key);
+                self.endpoints.sockets.touch(key);
             }
             Kind::Pair(_) => self.transfers().close_pair(key, linger == Linger::Reset),
             Kind::Listener(_) => {
-                self.sockets.give_up_waiting(key);
-                self.half_open.give_up_of(key, self.sockets);
+                self.endpoints.sockets.give_up_waiting(key);
+                self.endpoints
+                    .half_open
+                    .give_up_of(key, &self.endpoints.sockets);
                 self.forget(key);
             }
             Kind::Datagram(d) => {
@@ -93,9 +86,9 @@ impl Endings<'_> {
                     self.link.leave_group(group, now);
                 }
                 if let Some(local) = socket.local {
-                    self.demux.udp.release(local.port(), key);
+                    self.endpoints.demux.udp.release(local.port(), key);
                 }
-                self.sockets.touch(key);
+                self.endpoints.sockets.touch(key);
             }
             Kind::Idle(_) => self.forget(key),
         }
@@ -105,27 +98,29 @@ impl Endings<'_> {
     /// refused, until it is told to listen again. It stays bound if its program has chosen the
     /// port, as in Linux.
     pub(crate) fn stop_listening(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
         let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.local) else {
             return;
         };
         l.shut = true;
-        self.demux.tcp.stop_listening(local.port(), key);
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.give_port_back(key, self.demux);
+        self.endpoints.demux.tcp.stop_listening(local.port(), key);
+        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.endpoints.demux);
         }
-        self.sockets.give_up_waiting(key);
-        self.half_open.renew_for(key, self.sockets);
-        if let Some(socket) = self.sockets.get(key) {
-            socket.mark_entering(self.sessions);
+        self.endpoints.sockets.give_up_waiting(key);
+        self.endpoints
+            .half_open
+            .renew_for(key, &mut self.endpoints.sockets);
+        if let Some(socket) = self.endpoints.sockets.get(key) {
+            socket.mark_entering(&self.endpoints.sessions);
         }
     }
 
     /// A connection is in TIME-WAIT: a small record takes its place.
     pub(crate) fn enter_time_wait(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
         let Some(local) = socket.local else { return };
@@ -138,11 +133,11 @@ impl Endings<'_> {
         }
         let (record, remote, flow) = (longshore_tcp::TimeWait::of(&c.tcb), c.remote, c.flow);
         c.is_over = true;
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.let_port_go(self.demux);
+        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+            socket.let_port_go(&mut self.endpoints.demux);
         }
-        self.demux.remove(&flow);
-        self.demux.wait(
+        self.endpoints.demux.remove(&flow);
+        self.endpoints.demux.wait(
             flow,
             Waiting {
                 record,
@@ -157,9 +152,9 @@ impl Endings<'_> {
 
     /// A connection is over.
     pub(crate) fn disconnect(&mut self, key: u32) {
-        self.sockets.fast_open_done(key);
+        self.endpoints.sockets.fast_open_done(key);
         self.transfers().forwarded(key, u64::MAX);
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
         let Kind::Stream(c) = &mut socket.kind else {
@@ -169,18 +164,18 @@ impl Endings<'_> {
         if !c.is_over {
             c.is_over = true;
             let flow = c.flow;
-            self.demux.remove(&flow);
+            self.endpoints.demux.remove(&flow);
         }
-        if let Some(s) = self.sessions.get_mut(socket.session) {
+        if let Some(s) = self.endpoints.sessions.get_mut(socket.session) {
             // What lies behind a hole is never read.
             let (end, consumed) = (c.tcb.rcv_edge(), c.tcb.rcv_consumed());
             c.rcv.end_at(end, consumed, &mut s.host.receive);
         }
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.give_port_back(key, self.demux);
+        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+            socket.give_port_back(key, &mut self.endpoints.demux);
         }
-        if !was_made && let Some(socket) = self.sockets.get_mut(key) {
-            socket.leave_address(key, self.demux);
+        if !was_made && let Some(socket) = self.endpoints.sockets.get_mut(key) {
+            socket.leave_address(key, &mut self.endpoints.demux);
         }
         self.after_end(key);
     }
@@ -188,19 +183,19 @@ impl Endings<'_> {
     /// Nothing more is sent or received: the socket goes, unless a process
     /// still holds it.
     fn after_end(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else {
+        let Some(socket) = self.endpoints.sockets.get(key) else {
             return;
         };
         if socket.orphan || !socket.has_block() {
             self.forget(key);
         } else {
-            self.sockets.arm(key);
+            self.endpoints.sockets.arm(key);
         }
     }
 
     /// Gives an orphan's block back as soon as all it wrote has arrived.
     pub(crate) fn release_if_delivered(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else {
+        let Some(socket) = self.endpoints.sockets.get(key) else {
             return;
         };
         let Kind::Stream(c) = &socket.kind else {
@@ -220,37 +215,37 @@ impl Endings<'_> {
     /// Forgets a socket altogether.
     pub(crate) fn forget(&mut self, key: u32) {
         self.transfers().release_block(key);
-        if let Some(socket) = self.sockets.get_mut(key) {
-            socket.let_port_go(self.demux);
+        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+            socket.let_port_go(&mut self.endpoints.demux);
         }
-        let Some(socket) = self.sockets.remove(key) else {
+        let Some(socket) = self.endpoints.sockets.remove(key) else {
             return;
         };
-        if self.sessions.at_work == AtWork::Socket(key) {
-            self.sessions.at_work = AtWork::Session(socket.session);
+        if self.endpoints.sessions.at_work == AtWork::Socket(key) {
+            self.endpoints.sessions.at_work = AtWork::Session(socket.session);
         }
         match &socket.kind {
             Kind::Stream(c) => {
                 if !c.is_over {
-                    self.demux.remove(&c.flow);
+                    self.endpoints.demux.remove(&c.flow);
                 }
                 if c.listener.is_none()
                     && let Some(local) = socket.local
                 {
-                    self.demux.tcp.release(local.port(), key);
+                    self.endpoints.demux.tcp.release(local.port(), key);
                 }
             }
             Kind::Pair(p) => {
                 if let Some(flow) = &p.flow {
-                    self.demux.remove(flow);
+                    self.endpoints.demux.remove(flow);
                 }
                 if let Some(local) = socket.local {
-                    self.demux.tcp.release(local.port(), key);
+                    self.endpoints.demux.tcp.release(local.port(), key);
                 }
             }
             Kind::Listener(_) | Kind::Idle(SocketKind::Stream) => {
                 if let Some(local) = socket.local {
-                    self.demux.tcp.release(local.port(), key);
+                    self.endpoints.demux.tcp.release(local.port(), key);
                 }
             }
             Kind::Datagram(d) => {
@@ -258,12 +253,12 @@ impl Endings<'_> {
                     self.link.leave_group(*group, self.now);
                 }
                 if let Some(local) = socket.local {
-                    self.demux.udp.release(local.port(), key);
+                    self.endpoints.demux.udp.release(local.port(), key);
                 }
             }
             Kind::Idle(SocketKind::Datagram) => {
                 if let Some(local) = socket.local {
-                    self.demux.udp.release(local.port(), key);
+                    self.endpoints.demux.udp.release(local.port(), key);
                 }
             }
         }

@@ -10,11 +10,9 @@
 use crate::account::Account;
 use crate::admission::Admission;
 use crate::at_work::AtWork;
-use crate::bulk_senders::BulkSenders;
 use crate::counters::Counters;
 use crate::datagram::DatagramOutput;
-use crate::demux::Demux;
-use crate::half_open::HalfOpens;
+use crate::endpoints::Endpoints;
 use crate::link::Link;
 use crate::output::Sent;
 use crate::request_error::RequestError;
@@ -51,13 +49,9 @@ pub(crate) enum Left {
 /// Flushes what a turn has touched: borrows the sockets with their sessions, the link that they send
 /// over, and all that is let in, ended or told by it.
 pub(crate) struct Flush<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) half_open: &'a mut HalfOpens,
-    pub(crate) demux: &'a mut Demux,
-    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) endpoints: &'a mut Endpoints,
     pub(crate) link: &'a mut Link,
     pub(crate) settings: &'a Settings,
-    pub(crate) bulk_senders: &'a mut BulkSenders,
     pub(crate) counters: &'a mut Counters,
     pub(crate) now: Instant,
 }
@@ -66,10 +60,7 @@ impl Flush<'_> {
     /// What lets connections in, and ends them.
     pub(crate) fn admission(&mut self) -> Admission<'_> {
         Admission {
-            sockets: self.sockets,
-            half_open: self.half_open,
-            demux: self.demux,
-            sessions: self.sessions,
+            endpoints: self.endpoints,
             link: self.link,
             settings: self.settings,
             counters: self.counters,
@@ -80,9 +71,7 @@ impl Flush<'_> {
     /// What sends datagrams.
     pub(crate) fn datagrams(&mut self) -> DatagramOutput<'_> {
         DatagramOutput {
-            sockets: self.sockets,
-            ports: &mut self.demux.udp,
-            sessions: self.sessions,
+            endpoints: self.endpoints,
             link: self.link,
             access: &self.settings.access,
             counters: self.counters,
@@ -92,7 +81,12 @@ impl Flush<'_> {
 
     #[inline(never)]
     fn other(&mut self, key: u32) {
-        match self.sockets.get_mut(key).map(|socket| &socket.kind) {
+        match self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .map(|socket| &socket.kind)
+        {
             Some(Kind::Pair(_)) => self.admission().flush_pair(key),
             Some(Kind::Listener(_)) => self.listener(key),
             Some(Kind::Datagram(_)) => {
@@ -107,7 +101,11 @@ impl Flush<'_> {
     /// Ends an attempt to connect, and tells its processes so before it is answered: the next
     /// attempt of the same socket begins after that.
     pub(crate) fn cancel_connecting(&mut self, key: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         let (cancelled, opens) = match &mut socket.kind {
             Kind::Stream(c) => (c.tcb.closing().cancel_opening(), c.tcb.state().is_opening()),
             Kind::Pair(p) => (p.cancel_connecting(), false),
@@ -125,9 +123,13 @@ impl Flush<'_> {
     /// Flushes a socket.
     #[inline(never)]
     fn one(&mut self, key: u32) {
-        let (sessions, link, counters) =
-            (&mut *self.sessions, &mut *self.link, &mut *self.counters);
+        let (sessions, link, counters) = (
+            &mut self.endpoints.sessions,
+            &mut *self.link,
+            &mut *self.counters,
+        );
         let left = self
+            .endpoints
             .sockets
             .flush_one(key, sessions, link, counters, self.now);
         if let Some(left) = left {
@@ -139,10 +141,17 @@ impl Flush<'_> {
     fn connection(&mut self, key: u32) {
         let (link, counters) = (&mut *self.link, &mut *self.counters);
         let left = self
+            .endpoints
             .sockets
             .get_with_wheel(key)
             .and_then(|(socket, wheel)| {
-                socket.flush(key, wheel, self.sessions, (link, counters), self.now)
+                socket.flush(
+                    key,
+                    wheel,
+                    &mut self.endpoints.sessions,
+                    (link, counters),
+                    self.now,
+                )
             });
         if let Some(left) = left {
             self.finish(key, left);
@@ -160,8 +169,8 @@ impl Flush<'_> {
         };
         match sent {
             Sent::All => {}
-            Sent::More => self.sockets.touch(key),
-            Sent::Unresolved => self.sockets.unresolved.push(key),
+            Sent::More => self.endpoints.sockets.touch(key),
+            Sent::Unresolved => self.endpoints.sockets.unresolved.push(key),
         }
         if let Some(events) = events {
             self.handle_events(key, events);
@@ -172,7 +181,7 @@ impl Flush<'_> {
     /// has closed it or not accepted it yet, or waits for so much.
     #[inline(never)]
     fn handle_events(&mut self, key: u32, events: Events) {
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some((socket, senders)) = self.endpoints.sockets.get_with_senders(key) else {
             return;
         };
         let (has_block, orphan) = (socket.has_block(), socket.orphan);
@@ -188,29 +197,30 @@ impl Flush<'_> {
             self.link.confirm(c.remote.ip(), self.now);
             sent_for_others = socket.forwarding.is_some().then(|| c.tcb.snd_acked());
             let size = socket.options.send_buffer;
-            let wanted = c.send_buffer_wanted(size, self.bulk_senders, self.now);
+            let wanted = c.send_buffer_wanted(size, senders, self.now);
             if wanted != u64::from(size) {
-                also |= socket.tune_send_buffer(wanted, self.sessions);
+                also |= socket.tune_send_buffer(wanted, &self.endpoints.sessions);
             }
         }
         if let Some(acked) = sent_for_others {
             self.admission().transfers().forwarded(key, acked);
         }
         if events.contains(Events::RCVBUF)
-            && let Some(socket) = self.sockets.get(key)
+            && let Some(socket) = self.endpoints.sockets.get(key)
         {
-            socket.apply_receive_buffer(self.sessions);
+            socket.apply_receive_buffer(&self.endpoints.sessions);
         }
         if has_block && !orphan {
-            if let Some(socket) = self.sockets.get_mut(key) {
+            if let Some(socket) = self.endpoints.sockets.get_mut(key) {
                 if events.contains(Events::URGENT) {
-                    socket.tell_owner_of_urgent(self.sessions);
+                    socket.tell_owner_of_urgent(&mut self.endpoints.sessions);
                 }
                 if socket.has_marks() {
-                    let is_below = socket.report_by_lowat(self.sessions, self.now, also);
+                    let is_below =
+                        socket.report_by_lowat(&mut self.endpoints.sessions, self.now, also);
                     self.counters.waits.below_low_water += u64::from(is_below);
                 } else {
-                    socket.report_also(self.sessions, self.now, also);
+                    socket.report_also(&mut self.endpoints.sessions, self.now, also);
                 }
             }
         } else if has_block {
@@ -224,46 +234,50 @@ impl Flush<'_> {
         } else if is_done {
             self.admission().endings().forget(key);
         } else {
-            self.sockets.arm(key);
+            self.endpoints.sockets.arm(key);
         }
     }
 
     /// Tells a listener's host of the connections that have come.
     fn listener(&mut self, key: u32) {
-        let socket = self.sockets.get_mut(key);
-        let flushed = socket.and_then(|s| s.flush_listener(self.sessions, self.now));
+        let socket = self.endpoints.sockets.get_mut(key);
+        let flushed = socket.and_then(|s| s.flush_listener(&mut self.endpoints.sessions, self.now));
         let Some(flushed) = flushed else {
             return;
         };
         if flushed.tells_more {
-            self.sockets.touch(key);
+            self.endpoints.sockets.touch(key);
         }
         if flushed.has_accepted {
             self.admission().take_accepted(key);
         }
-        self.sockets.arm(key);
+        self.endpoints.sockets.arm(key);
     }
 
     /// Flushes many: those of each user as far as its share goes.
     #[inline(never)]
     pub(crate) fn by_shares(&mut self) {
         let turn = self.counters.event_loop.turns;
-        let mut dirty = std::mem::take(&mut self.sockets.dirty);
+        let mut dirty = std::mem::take(&mut self.endpoints.sockets.dirty);
         for key in dirty.drain(..) {
-            let Some(session) = self.sockets.get(key).map(|s| s.session) else {
+            let Some(session) = self.endpoints.sockets.get(key).map(|s| s.session) else {
                 continue;
             };
-            if self.sessions.has_output_left(session, turn) {
+            if self.endpoints.sessions.has_output_left(session, turn) {
                 self.one_of(session, key);
             } else {
-                self.sockets
-                    .postpone(session, key, self.sessions, self.counters);
+                self.endpoints.sockets.postpone(
+                    session,
+                    key,
+                    &mut self.endpoints.sessions,
+                    self.counters,
+                );
             }
         }
-        dirty.append(&mut self.sockets.dirty);
-        self.sockets.dirty = dirty;
-        for _ in 0..self.sockets.waiting_sessions.len() {
-            let Some(session) = self.sockets.waiting_sessions.pop_front() else {
+        dirty.append(&mut self.endpoints.sockets.dirty);
+        self.endpoints.sockets.dirty = dirty;
+        for _ in 0..self.endpoints.sockets.waiting_sessions.len() {
+            let Some(session) = self.endpoints.sockets.waiting_sessions.pop_front() else {
                 break;
             };
             self.postponed_of(session);
@@ -273,13 +287,13 @@ impl Flush<'_> {
     /// Serves those that wait in a session, as far as their user's share goes.
     fn postponed_of(&mut self, session: u32) {
         let turn = self.counters.event_loop.turns;
-        while let Some(s) = self.sessions.get_mut(session) {
+        while let Some(s) = self.endpoints.sessions.get_mut(session) {
             let spent = |account: &Arc<Account>| account.spent.left(Of::Output, turn) == 0;
             if s.postponed.is_empty() {
                 return;
             }
             if s.account.as_ref().is_some_and(spent) {
-                return self.sockets.waiting_sessions.push_back(session);
+                return self.endpoints.sockets.waiting_sessions.push_back(session);
             }
             if let Some(key) = s.postponed.pop_front() {
                 self.one_of(session, key);
@@ -292,7 +306,7 @@ impl Flush<'_> {
         let before = self.counters.output();
         self.one(key);
         let cost = self.counters.output().wrapping_sub(before).max(1);
-        if let Some(account) = self.sessions.account_of(session) {
+        if let Some(account) = self.endpoints.sessions.account_of(session) {
             let cost = u32::try_from(cost).unwrap_or(u32::MAX);
             account
                 .spent

@@ -7,7 +7,7 @@
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::errors::{Reported, Telling};
-use crate::half_open::Handshakes;
+use crate::handshake::Handshakes;
 use crate::link::net_time;
 use crate::socket::Socket;
 use longshore_net::icmp::{ErrorKind, IcmpError};
@@ -52,8 +52,8 @@ impl IcmpErrors<'_> {
         match error.protocol {
             protocol::TCP => {
                 let kind = told_to_tcp(error.kind);
-                if let Some((key, seq)) = self.handshakes.half_open.in_flight(
-                    self.handshakes.demux,
+                if let Some((key, seq)) = self.handshakes.endpoints.half_open.in_flight(
+                    &self.handshakes.endpoints.demux,
                     (local, remote),
                     error.tcp_seq,
                 ) {
@@ -61,14 +61,14 @@ impl IcmpErrors<'_> {
                     return true;
                 }
                 if let (Some(key), Some(seq)) = (
-                    self.handshakes.demux.connection_of(local, remote),
+                    self.handshakes.endpoints.demux.connection_of(local, remote),
                     error.tcp_seq,
-                ) && let Some(c) = self.handshakes.sockets.connection_mut(key)
+                ) && let Some(c) = self.handshakes.endpoints.sockets.connection_mut(key)
                     && c.tcb.send_status().is_in_flight(seq)
                 {
                     c.tcb.on_icmp(kind, seq);
                     let alive = c.tcb.state().is_synchronized();
-                    self.handshakes.sockets.touch(key);
+                    self.handshakes.endpoints.sockets.touch(key);
                     self.tell_of_error(key, |socket, telling| {
                         socket.segment_failed(reported, alive, telling);
                     });
@@ -77,10 +77,11 @@ impl IcmpErrors<'_> {
                 false
             }
             protocol::UDP => {
-                let key = self
-                    .handshakes
-                    .sockets
-                    .datagram_at(self.handshakes.demux, local, remote);
+                let key = self.handshakes.endpoints.sockets.datagram_at(
+                    &self.handshakes.endpoints.demux,
+                    local,
+                    remote,
+                );
                 if let Some(key) = key {
                     self.tell_of_error(key, |socket, telling| {
                         socket.datagram_failed(reported, telling)
@@ -94,10 +95,10 @@ impl IcmpErrors<'_> {
 
     /// Has a socket tell its program of an error, which is the work of its session.
     fn tell_of_error(&mut self, key: u32, tell: impl FnOnce(&mut Socket, Telling<'_>)) {
-        self.handshakes.sessions.at_work = AtWork::Socket(key);
-        if let Some(socket) = self.handshakes.sockets.get_mut(key) {
+        self.handshakes.endpoints.sessions.at_work = AtWork::Socket(key);
+        if let Some(socket) = self.handshakes.endpoints.sockets.get_mut(key) {
             let telling = Telling {
-                sessions: self.handshakes.sessions,
+                sessions: &mut self.handshakes.endpoints.sessions,
                 counters: self.handshakes.responder.counters,
                 now: self.handshakes.responder.now,
             };
@@ -120,14 +121,14 @@ impl IcmpErrors<'_> {
         let mut half_open = None;
         let key = match error.protocol {
             protocol::TCP => {
-                let key = self.handshakes.demux.connection_of(local, remote);
+                let key = self.handshakes.endpoints.demux.connection_of(local, remote);
                 let quoted = key
-                    .and_then(|key| self.handshakes.sockets.connection_mut(key))
+                    .and_then(|key| self.handshakes.endpoints.sockets.connection_mut(key))
                     .zip(error.tcp_seq);
                 let is_quoted =
                     quoted.is_some_and(|(c, seq)| c.tcb.send_status().is_in_flight(seq));
-                half_open = self.handshakes.half_open.in_flight(
-                    self.handshakes.demux,
+                half_open = self.handshakes.endpoints.half_open.in_flight(
+                    &self.handshakes.endpoints.demux,
                     (local, remote),
                     error.tcp_seq,
                 );
@@ -137,10 +138,11 @@ impl IcmpErrors<'_> {
                 key
             }
             protocol::UDP => {
-                datagrams =
-                    self.handshakes
-                        .sockets
-                        .datagram_at(self.handshakes.demux, local, remote);
+                datagrams = self.handshakes.endpoints.sockets.datagram_at(
+                    &self.handshakes.endpoints.demux,
+                    local,
+                    remote,
+                );
                 if datagrams.is_none() {
                     return false;
                 }
@@ -161,16 +163,17 @@ impl IcmpErrors<'_> {
         // They know no more than that there are any.
         if had_none && reduced.is_some() {
             self.handshakes
+                .endpoints
                 .sessions
                 .path_mtu_changed(self.handshakes.responder.link);
         }
         let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
         let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
         if let (Some(mss), Some(key)) = (mss, key)
-            && let Some(c) = self.handshakes.sockets.connection_mut(key)
+            && let Some(c) = self.handshakes.endpoints.sockets.connection_mut(key)
         {
             c.tcb.segment_size().set_path_mss(mss);
-            self.handshakes.sockets.touch(key);
+            self.handshakes.endpoints.sockets.touch(key);
         }
         if let (Some(mss), Some((key, _))) = (mss, half_open) {
             self.handshakes.set_path_of_half_open(key, mss);

@@ -4,15 +4,13 @@
 //! what is IPv6's is in `input6`. What a frame has brought for those above is returned
 //! ([`Arrived`]), and the stack calls them: `tcp_input`, `datagram` and `icmp`.
 
-use crate::answer_limit::AnswerLimits;
-use crate::counters::{Counters, EngineDrop};
+use crate::counters::EngineDrop;
 use crate::fragments::Fragments;
 use crate::link::{Link, OwnPacket, net_time};
 use crate::responder::{Packet6, Responder};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_net::DropReason;
 use longshore_net::icmp::{IcmpError, parse_error};
-use longshore_tcp::Instant;
 use longshore_wire::WireError;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::checksum::verify_transport;
@@ -150,18 +148,15 @@ pub(crate) enum Arrived<'p> {
 /// Takes packets: borrows the link, the packets that wait for fragments, and what limits and counts
 /// the answers that packets get. The stack makes one for each frame that was not predicted.
 pub(crate) struct PacketInput<'a> {
-    pub(crate) link: &'a mut Link,
+    pub(crate) responder: Responder<'a>,
     pub(crate) fragments: &'a mut Fragments,
-    pub(crate) limits: &'a mut AnswerLimits,
-    pub(crate) counters: &'a mut Counters,
-    pub(crate) now: Instant,
 }
 
 impl PacketInput<'_> {
     /// A frame from the port of which nothing is known beforehand.
     pub(crate) fn frame<'p>(&mut self, frame: &'p [u8], meta: &RxMeta) -> Arrived<'p> {
         let gso = meta.gso.map_or(0, |g| g.size);
-        if self.link.capabilities.link_header_len() == 0 {
+        if self.responder.link.capabilities.link_header_len() == 0 {
             return if is_ipv6(frame) {
                 self.packet6(frame, meta.checksum, gso, false)
             } else {
@@ -173,20 +168,26 @@ impl PacketInput<'_> {
             Err(e) => return self.drop_wire(e),
         };
         let broadcast = !header.destination.is_unicast();
-        if !broadcast && header.destination != self.link.mac {
+        if !broadcast && header.destination != self.responder.link.mac {
             return self.drop(EngineDrop::NotOurMac);
         }
         let payload = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
         match header.ether_type {
             EtherType::Ipv4 => self.packet4(payload, meta.checksum, gso, broadcast),
             EtherType::Arp => match ArpPacket::parse(payload) {
-                Ok(packet) if self.link.take_arp(&packet, self.now, self.counters) => {
+                Ok(packet)
+                    if self.responder.link.take_arp(
+                        &packet,
+                        self.responder.now,
+                        self.responder.counters,
+                    ) =>
+                {
                     Arrived::Neighbor
                 }
                 Ok(_) => Arrived::Nothing,
                 Err(e) => self.drop_wire(e),
             },
-            EtherType::Ipv6 if self.link.v6.is_some() => {
+            EtherType::Ipv6 if self.responder.link.v6.is_some() => {
                 self.packet6(payload, meta.checksum, gso, broadcast)
             }
             _ => self.drop(EngineDrop::UnknownEtherType),
@@ -195,19 +196,19 @@ impl PacketInput<'_> {
 
     /// Counts what is dropped.
     pub(super) fn drop<'p>(&mut self, reason: EngineDrop) -> Arrived<'p> {
-        self.counters.drop(reason);
+        self.responder.counters.drop(reason);
         Arrived::Nothing
     }
 
     /// As `drop`, for what is no packet.
     pub(super) fn drop_wire<'p>(&mut self, error: WireError) -> Arrived<'p> {
-        self.counters.drop_wire(error);
+        self.responder.counters.drop_wire(error);
         Arrived::Nothing
     }
 
     /// As `drop`, for what IP has no use for.
     pub(super) fn drop_net<'p>(&mut self, reason: DropReason) -> Arrived<'p> {
-        self.counters.drop_net(reason);
+        self.responder.counters.drop_net(reason);
         Arrived::Nothing
     }
 
@@ -219,17 +220,17 @@ impl PacketInput<'_> {
         gso: u16,
         broadcast: bool,
     ) -> Arrived<'p> {
-        let link = &*self.link;
+        let link = &*self.responder.link;
         let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
         let (header, range, broadcast) = match found {
             Ok((header, range)) => (header, range, broadcast),
-            Err(DropReason::NotForUs) if self.link.takes_group(packet) => {
+            Err(DropReason::NotForUs) if self.responder.link.takes_group(packet) => {
                 match longshore_net::input::classify_from_wire(packet, |ip| link.takes4(ip)) {
                     Ok((header, range)) => (header, range, true),
                     Err(reason) => return self.drop_net(reason),
                 }
             }
-            Err(DropReason::NotForUs) if self.link.asks_dhcp() => {
+            Err(DropReason::NotForUs) if self.responder.link.asks_dhcp() => {
                 return self.dhcp_packet(packet, checksum);
             }
             Err(reason) => return self.drop_net(reason),
@@ -239,7 +240,11 @@ impl PacketInput<'_> {
             return self.transport4(header, payload, checksum, gso, broadcast);
         }
         self.expire_fragments();
-        match self.fragments.v4.add(&header, payload, net_time(self.now)) {
+        match self
+            .fragments
+            .v4
+            .add(&header, payload, net_time(self.responder.now))
+        {
             Ok(Some(whole)) => Arrived::Whole(Whole::V4 {
                 header: whole.header,
                 payload: whole.payload,
@@ -293,23 +298,7 @@ impl PacketInput<'_> {
     /// Forgets packets that did not come together in time, and tells those who sent
     /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
     pub(super) fn expire_fragments(&mut self) {
-        let responder = &mut Responder {
-            link: self.link,
-            limits: self.limits,
-            counters: self.counters,
-            now: self.now,
-        };
-        self.fragments.expire(responder);
-    }
-
-    /// What answers packets that belong to no socket.
-    pub(super) fn responder(&mut self) -> Responder<'_> {
-        Responder {
-            link: self.link,
-            limits: self.limits,
-            counters: self.counters,
-            now: self.now,
-        }
+        self.fragments.expire(&mut self.responder);
     }
 
     /// A packet that we sent to ourselves.
@@ -318,7 +307,7 @@ impl PacketInput<'_> {
         if is_ipv6(packet) {
             return self.own_packet6(packet, gso);
         }
-        let link = &*self.link;
+        let link = &*self.responder.link;
         match longshore_net::input::classify(packet, |ip| link.is_ours(ip) || link.takes4(ip)) {
             Ok((header, range)) => {
                 let payload = packet.get(range).unwrap_or_default();
@@ -362,7 +351,7 @@ impl PacketInput<'_> {
                 };
                 if is_datagram {
                     Arrived::Datagram(carried)
-                } else if carried.packet.is_for_all(self.link) {
+                } else if carried.packet.is_for_all(self.responder.link) {
                     // A connection is between two (RFC 1122 section 4.2.3.10).
                     self.drop_net(DropReason::NotForUs)
                 } else {
@@ -370,18 +359,20 @@ impl PacketInput<'_> {
                 }
             }
             protocol::IGMP => {
-                let taken = self.link.take_igmp(&ip, payload, self.now);
+                let taken = self
+                    .responder
+                    .link
+                    .take_igmp(&ip, payload, self.responder.now);
                 taken.map_or_else(|e| self.drop_wire(e), |()| Arrived::Nothing)
             }
             protocol::ICMP => self.icmp4(&ip, payload, broadcast),
             _ => {
-                self.counters.drop(EngineDrop::UnknownProtocol);
+                self.responder.counters.drop(EngineDrop::UnknownProtocol);
                 let message = Icmpv4::Unreachable {
                     code: unreachable::PROTOCOL,
                     next_hop_mtu: 0,
                 };
-                self.responder()
-                    .send_error(&ip, payload, &message, broadcast);
+                self.responder.send_error(&ip, payload, &message, broadcast);
                 Arrived::Nothing
             }
         }
@@ -403,7 +394,7 @@ impl PacketInput<'_> {
                     identifier,
                     sequence,
                 };
-                self.responder().echo(ip, &reply, data);
+                self.responder.echo(ip, &reply, data);
                 Arrived::Nothing
             }
             _ if icmp.is_error() => Arrived::Error {

@@ -26,7 +26,7 @@ impl PacketInput<'_> {
         gso: u16,
         link_group: bool,
     ) -> Arrived<'p> {
-        let link = &*self.link;
+        let link = &*self.responder.link;
         let found = longshore_net::input6::classify_from_wire(packet, |ip| link.takes6(ip));
         match found {
             Ok((header, range)) => {
@@ -44,7 +44,7 @@ impl PacketInput<'_> {
 
     /// An IPv6 packet that we sent to ourselves.
     pub(super) fn own_packet6<'p>(&mut self, packet: &'p [u8], gso: u16) -> Arrived<'p> {
-        let link = &*self.link;
+        let link = &*self.responder.link;
         match longshore_net::input6::classify(packet, |ip| link.takes6(ip)) {
             Ok((header, range)) => {
                 let packet = Packet6 {
@@ -69,7 +69,7 @@ impl PacketInput<'_> {
         let upper = match walk(packet.header.next_header, payload) {
             Ok(upper) => upper,
             Err(refusal) => {
-                self.responder().refuse_extensions(&packet, refusal);
+                self.responder.refuse_extensions(&packet, refusal);
                 return Arrived::Nothing;
             }
         };
@@ -109,7 +109,7 @@ impl PacketInput<'_> {
             next_header::ICMPV6 => self.icmp6(&packet.header, bytes),
             next_header::NONE => Arrived::Nothing,
             _ => {
-                self.responder().refuse_upper(&packet, upper.at);
+                self.responder.refuse_upper(&packet, upper.at);
                 Arrived::Nothing
             }
         }
@@ -124,7 +124,7 @@ impl PacketInput<'_> {
         bytes: &[u8],
     ) -> Arrived<'p> {
         self.expire_fragments();
-        let now = net_time(self.now);
+        let now = net_time(self.responder.now);
         let before = upper.at - FRAGMENT_LEN;
         let waiting = &mut self.fragments.v6;
         match waiting.add_v6(&packet.header, fragment, before, bytes, now) {
@@ -140,8 +140,8 @@ impl PacketInput<'_> {
             }
             Ok(None) => Arrived::Nothing,
             Err(reason) => {
-                self.counters.drop_net(reason);
-                self.responder().refuse_fragment(packet, upper, reason);
+                self.responder.counters.drop_net(reason);
+                self.responder.refuse_fragment(packet, upper, reason);
                 Arrived::Nothing
             }
         }
@@ -163,13 +163,19 @@ impl PacketInput<'_> {
                     identifier,
                     sequence,
                 };
-                self.responder().echo6(ip, &reply, data);
+                self.responder.echo6(ip, &reply, data);
             }
             Icmpv6::RouterSolicit
             | Icmpv6::RouterAdvert { .. }
             | Icmpv6::NeighborSolicit { .. }
             | Icmpv6::NeighborAdvert { .. }
-                if self.link.take_ndp(ip, &icmp, data, self.now, self.counters) =>
+                if self.responder.link.take_ndp(
+                    ip,
+                    &icmp,
+                    data,
+                    self.responder.now,
+                    self.responder.counters,
+                ) =>
             {
                 return Arrived::Neighbor;
             }
@@ -177,9 +183,10 @@ impl PacketInput<'_> {
                 group,
                 max_response,
             } => {
-                let (now, query) = (self.now, (group, max_response));
-                self.link
-                    .answer_multicast_query(ip, query, now, self.counters);
+                let (now, query) = (self.responder.now, (group, max_response));
+                self.responder
+                    .link
+                    .answer_multicast_query(ip, query, now, self.responder.counters);
             }
             _ if icmp.is_error() => {
                 return Arrived::Error {

@@ -12,7 +12,7 @@
 //! | `TcpInput` | `tcp_input` | what a segment does that was not predicted |
 //! | `UdpInput`, `DatagramOutput` | `udp_input`, `datagram` | where a datagram goes; which are sent |
 //! | `IcmpErrors` | `icmp` | whom an ICMP error is about, and whether it is believed |
-//! | `Handshakes` | `half_open`, `passive`, `cookies` | how connections that come in are made |
+//! | `Handshakes` | `handshake`, `passive`, `cookies` | how connections that come in are made |
 //! | `Admission` | `admission`, `pair` | which of them, and of our own, are let in to listeners |
 //! | `Endings` | `endings` | how sockets end |
 //! | `Requests`, `Setup`, `Binding` | `requests`, `binding` | what comes of what programs ask |
@@ -26,11 +26,11 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `sockets`, `socket`, `told`, `slab`, `timers`, `timeouts` | the sockets, and what is to be done for which |
+//! | `endpoints`, `sockets`, `socket`, `slab`, `timers`, `timeouts` | the sockets, and what is to be done for which |
 //! | `sessions`, `session`, `account`, `turns` | whose sockets they are, which of them are looked at in a turn, how many there may be, and each user's share of a turn |
 //! | `stack/in_place`, `stack/fast_input` | packets in, as they nearly always are |
 //! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `udp_input`, `datagram` | packets in, whatever they are |
-//! | `passive`, `half_open`, `admission`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
+//! | `passive`, `handshake`, `half_open`, `admission`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `responder` | what is answered to packets of no socket: resets, SYN-ACKs, cookies, echoes, errors |
 //! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, how sockets are opened and connected, and why that is refused |
@@ -49,7 +49,7 @@
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
-//! | `check`, `violation` | whether the parts agree with each other |
+//! | `endpoints/check`, `violation` | whether the parts agree with each other |
 //! | `bytes` | writing to headers |
 //!
 //! Modules use each other in no circle (`scripts/check-boundaries.sh` sees to it): types stand
@@ -80,13 +80,13 @@ mod binding;
 mod buffers;
 mod bulk_senders;
 mod bytes;
-mod check;
 mod connection;
 mod cookies;
 mod counters;
 mod datagram;
 mod demux;
 mod endings;
+mod endpoints;
 mod error_queue;
 mod errors;
 mod fast_open;
@@ -98,6 +98,7 @@ mod forwards;
 mod fragments;
 mod groups;
 mod half_open;
+mod handshake;
 mod host;
 mod icmp;
 mod info;
@@ -147,6 +148,7 @@ mod violation;
 pub use access::{Access, BadRule, LowPorts, Rule, Rules, Transport};
 pub use account::Account;
 pub use counters::{Counters, EngineDrop, Notice};
+pub use endpoints::Endpoints;
 pub use half_open::HALF_OPEN_BYTES;
 pub use host::{Defaults, Host};
 pub use link::Interface;

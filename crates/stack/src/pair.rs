@@ -35,7 +35,7 @@ impl Admission<'_> {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<(), RequestError> {
-        let spread = self.demux.hash((remote, local));
+        let spread = self.endpoints.demux.hash((remote, local));
         let reached = self
             .settings
             .access
@@ -43,9 +43,10 @@ impl Admission<'_> {
         if !reached {
             self.counters.drop(EngineDrop::AccessDenied);
         }
-        let listener = self.demux.tcp.find_listener(remote, spread);
+        let listener = self.endpoints.demux.tcp.find_listener(remote, spread);
         let listener = listener.filter(|_| reached);
         let corked = self
+            .endpoints
             .sockets
             .get(key)
             .is_some_and(|s| s.options.tcp.delay.cork);
@@ -66,25 +67,29 @@ impl Admission<'_> {
         let flow = is_open.then(|| Flow::new(local, remote));
         pair.flow = flow;
         self.transfers().let_received_go(key);
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Pair(pair);
         socket.local = Some(local);
         if let Some(flow) = flow {
-            self.demux.insert(flow, key);
+            self.endpoints.demux.insert(flow, key);
             self.counters.tcp.active_opens += 1;
             self.enter_listener(key);
         }
         if to_itself {
             self.transfers().apply_reading(key);
         }
-        self.sockets.touch(key);
+        self.endpoints.sockets.touch(key);
         Ok(())
     }
 
     /// Lets a connecting end through its listener, or puts it in the line of
     /// those that wait for room in the accept queue.
     pub(crate) fn enter_listener(&mut self, key: u32) {
-        let Some(socket) = self.sockets.get(key) else {
+        let Some(socket) = self.endpoints.sockets.get(key) else {
             return;
         };
         let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else {
@@ -95,42 +100,60 @@ impl Admission<'_> {
         let (Some(listener), true, server) = (p.listener, is_to_enter, p.remote) else {
             return;
         };
-        let Some(l) = self.sockets.get_mut(listener) else {
-            return self.sockets.refuse(key, self.demux);
+        let Some(l) = self.endpoints.sockets.get_mut(listener) else {
+            return self
+                .endpoints
+                .sockets
+                .refuse(key, &mut self.endpoints.demux);
         };
         let (options, session) = (l.options, l.session);
         // A listener that is gone while its connections are deferred may have left its key to
         // another.
         if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.is_at(server) {
-            return self.sockets.refuse(key, self.demux);
+            return self
+                .endpoints
+                .sockets
+                .refuse(key, &mut self.endpoints.demux);
         }
         let until_data_us = match options.defer_accept_s {
             0 => 1000 * u64::from(self.settings.accepts_on_data(server.port(), &options)),
             seconds => 1_000_000 * u64::from(seconds),
         };
-        if until_data_us != 0 && self.sockets.defer(key, until_data_us, self.now) {
+        if until_data_us != 0 && self.endpoints.sockets.defer(key, until_data_us, self.now) {
             return;
         }
-        let Some(Kind::Listener(listening)) = self.sockets.get_mut(listener).map(|l| &mut l.kind)
+        let Some(Kind::Listener(listening)) = self
+            .endpoints
+            .sockets
+            .get_mut(listener)
+            .map(|l| &mut l.kind)
         else {
-            return self.sockets.refuse(key, self.demux);
+            return self
+                .endpoints
+                .sockets
+                .refuse(key, &mut self.endpoints.demux);
         };
         if !listening.listener.may_establish() {
             listening.queue.push_entering(key);
-            if let Some(socket) = self.sockets.get(listener) {
-                socket.mark_entering(self.sessions);
+            if let Some(socket) = self.endpoints.sockets.get(listener) {
+                socket.mark_entering(&self.endpoints.sessions);
             }
             return;
         }
         let flow = Flow::new(server, client);
-        self.sockets.take_place_of_single(&flow, self.demux);
+        self.endpoints
+            .sockets
+            .take_place_of_single(&flow, &mut self.endpoints.demux);
         let mut pair = Pair::new(key, client, options.tcp.delay.cork);
         pair.flow = Some(flow);
         pair.listener = Some(listener);
         let Some(other) = self.insert_accepted(flow, server, pair, (session, options)) else {
-            return self.sockets.refuse(key, self.demux);
+            return self
+                .endpoints
+                .sockets
+                .refuse(key, &mut self.endpoints.demux);
         };
-        if let Some(p) = self.sockets.pair_mut(key) {
+        if let Some(p) = self.endpoints.sockets.pair_mut(key) {
             p.other = other;
             p.connecting = false;
             p.listener = None;
@@ -138,8 +161,8 @@ impl Admission<'_> {
         let mut transfers = self.transfers();
         transfers.name_ends(key, other);
         transfers.apply_reading(key);
-        self.sockets.touch(other);
-        self.sockets.touch(key);
+        self.endpoints.sockets.touch(other);
+        self.endpoints.sockets.touch(key);
     }
 
     /// Makes the end at `server` of a connection that its listener takes, with the session and
@@ -151,10 +174,13 @@ impl Admission<'_> {
         pair: Pair,
         (session, options): (u32, Options),
     ) -> Option<u32> {
-        if self.demux.is_taken(&flow) {
+        if self.endpoints.demux.is_taken(&flow) {
             return None;
         }
-        let share = self.sessions.take_socket_share(session, self.counters)?;
+        let share = self
+            .endpoints
+            .sessions
+            .take_socket_share(session, self.counters)?;
         let id = SocketId {
             index: NONE,
             generation: 0,
@@ -162,8 +188,8 @@ impl Admission<'_> {
         let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
         accepted.share = share;
         accepted.local = Some(server);
-        let other = self.sockets.insert(accepted);
-        self.demux.insert(flow, other);
+        let other = self.endpoints.sockets.insert(accepted);
+        self.endpoints.demux.insert(flow, other);
         if self.hand_over(other).is_none() {
             self.endings().forget(other);
             return None;
@@ -173,28 +199,30 @@ impl Admission<'_> {
 
     /// Moves what can be moved and tells both hosts what is new.
     pub(crate) fn flush_pair(&mut self, key: u32) {
-        if let Some(p) = self.sockets.pair_mut(key) {
+        if let Some(p) = self.endpoints.sockets.pair_mut(key) {
             p.waits.end_retry();
             let (deferred, urgent) = (p.deferral.is_under_way(), p.snd.is_urgent());
             if deferred {
                 self.end_deferral(key);
             }
             if urgent {
-                self.sockets.pass_on_urgent(key);
+                self.endpoints.sockets.pass_on_urgent(key);
             }
         }
         let Some(moved) = self.transfers().move_pieces(key) else {
             return;
         };
-        if let Some(p) = self.sockets.pair_mut(key)
+        if let Some(p) = self.endpoints.sockets.pair_mut(key)
             && p.is_over()
         {
             let was_made = !p.connecting;
-            self.sockets.leave_table(key, self.demux);
-            if let Some(socket) = self.sockets.get_mut(key) {
-                socket.give_port_back(key, self.demux);
+            self.endpoints
+                .sockets
+                .leave_table(key, &mut self.endpoints.demux);
+            if let Some(socket) = self.endpoints.sockets.get_mut(key) {
+                socket.give_port_back(key, &mut self.endpoints.demux);
                 if !was_made {
-                    socket.leave_address(key, self.demux);
+                    socket.leave_address(key, &mut self.endpoints.demux);
                 }
             }
         }
@@ -208,16 +236,16 @@ impl Admission<'_> {
     /// If an end was deferred and need not be any more, lets it through to its listener.
     fn end_deferral(&mut self, key: u32) {
         let now = self.now;
-        let Some(p) = self.sockets.pair_mut(key) else {
+        let Some(p) = self.endpoints.sockets.pair_mut(key) else {
             return;
         };
         if p.dead.is_none() && p.deferral.is_over(now, p.snd.has_begun()) {
             self.enter_listener(key);
-            if let Some(p) = self.sockets.pair_mut(key) {
+            if let Some(p) = self.endpoints.sockets.pair_mut(key) {
                 p.deferral.end();
             }
         }
-        self.sockets.arm(key);
+        self.endpoints.sockets.arm(key);
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::account::SocketShare;
 use crate::address_pair::Sides;
 use crate::counters::Counters;
-use crate::half_open::Handshakes;
+use crate::handshake::Handshakes;
 use crate::host::Host;
 use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::sessions::Sessions;
@@ -44,19 +44,23 @@ impl Handshakes<'_> {
         host: &dyn Host,
     ) -> Option<u32> {
         let now = self.responder.now;
-        let socket = self.sockets.get(listener)?;
+        let socket = self.endpoints.sockets.get(listener)?;
         let (options, session) = (socket.options, socket.session);
-        let slab = self.sessions.get(session).map(|s| &s.host.receive);
+        let slab = self
+            .endpoints
+            .sessions
+            .get(session)
+            .map(|s| &s.host.receive);
         let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
-        let (demux, sides) = (&*self.demux, (local, remote));
-        let listening = self.sockets.get_mut(listener)?;
+        let (demux, sides) = (&self.endpoints.demux, (local, remote));
+        let listening = self.endpoints.sockets.get_mut(listener)?;
         let verdict = listening.judge_fast_open((demux, host), sides, segment, room, now);
         let mss = self.responder.link.mss_to(remote.ip(), self.responder.now);
         let iss = match iss_after {
             Some(after) => after.add(1),
-            None => self.demux.initial_sequence(local, remote, now),
+            None => self.endpoints.demux.initial_sequence(local, remote, now),
         };
-        let offset = self.demux.timestamp_offset(local, remote);
+        let offset = self.endpoints.demux.timestamp_offset(local, remote);
         let config = options.tcp_to(remote);
         let mut tcb = Tcb::accept(&config, segment, mss, iss, offset, now);
         if let Some(cookie) = verdict.give {
@@ -67,6 +71,7 @@ impl Handshakes<'_> {
             return None;
         }
         let share = self
+            .endpoints
             .sessions
             .take_socket_share(session, self.responder.counters)
             .flatten();
@@ -83,7 +88,11 @@ impl Handshakes<'_> {
         share: Option<SocketShare>,
         tcb: Tcb,
     ) -> u32 {
-        let session = self.sockets.get(listener).map_or(NONE, |s| s.session);
+        let session = self
+            .endpoints
+            .sockets
+            .get(listener)
+            .map_or(NONE, |s| s.session);
         let connection = Connection::new(tcb, local, remote, Some(listener));
         let flow = connection.flow;
         let id = SocketId {
@@ -93,9 +102,9 @@ impl Handshakes<'_> {
         let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
         socket.local = Some(local);
         socket.share = share;
-        let key = self.sockets.insert(socket);
-        self.demux.insert(flow, key);
-        self.sockets.touch(key);
+        let key = self.endpoints.sockets.insert(socket);
+        self.endpoints.demux.insert(flow, key);
+        self.endpoints.sockets.touch(key);
         key
     }
 }

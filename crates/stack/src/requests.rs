@@ -158,7 +158,7 @@ impl Requests<'_> {
                 ..
             } => {
                 self.move_edges(from, key, (snd_edge, rcv_consumed, flags))?;
-                if let Some(socket) = self.setup.sockets.get_mut(key) {
+                if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
                     socket.tell_extent(extent, snd_edge);
                 }
             }
@@ -173,13 +173,20 @@ impl Requests<'_> {
             }
             Request::SetOption { name, value, .. } => self.set_option(key, name, value),
             Request::Subscribe { .. } => {
-                if let Some(socket) = self.setup.sockets.get_mut(key) {
-                    socket.subscribe(from.channel, self.setup.sessions, self.setup.now);
+                if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
+                    socket.subscribe(
+                        from.channel,
+                        &mut self.setup.endpoints.sessions,
+                        self.setup.now,
+                    );
                 }
             }
             Request::Unsubscribe { .. } => {
                 let now = self.setup.now;
-                self.setup.sockets.forget_subscriber(key, from.channel, now);
+                self.setup
+                    .endpoints
+                    .sockets
+                    .forget_subscriber(key, from.channel, now);
             }
             Request::Bind { .. }
             | Request::Listen { .. }
@@ -215,10 +222,10 @@ impl Requests<'_> {
     /// What a process that has ended had written or read and not yet told us of is taken
     /// from the socket's block, checked like any request.
     fn take_last_edges(&mut self, key: u32) {
-        let Some(socket) = self.setup.sockets.get(key) else {
+        let Some(socket) = self.setup.endpoints.sockets.get(key) else {
             return;
         };
-        let Some(s) = self.setup.sessions.get(socket.session) else {
+        let Some(s) = self.setup.endpoints.sessions.get(socket.session) else {
             return;
         };
         if !socket.has_block() {
@@ -281,12 +288,12 @@ impl Requests<'_> {
         let (snd_edge, _, flags) = moved;
         let taken = self.host_edges(key, Some(from.channel), moved);
         if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
-            && let Some(socket) = self.setup.sockets.get_mut(key)
+            && let Some(socket) = self.setup.endpoints.sockets.get_mut(key)
         {
-            socket.tell_others(from, self.setup.sessions, self.setup.now);
+            socket.tell_others(from, &mut self.setup.endpoints.sessions, self.setup.now);
         }
         if flags.contains(EdgeFlags::RECORD_END) {
-            let socket = self.setup.sockets.get_mut(key);
+            let socket = self.setup.endpoints.sockets.get_mut(key);
             if socket.is_some_and(|s| !s.host_record_end(snd_edge)) {
                 self.setup.counters.drop(EngineDrop::RecordEndsFull);
             }
@@ -302,11 +309,16 @@ impl Requests<'_> {
         snd_edge: u64,
         rcv_consumed: u64,
     ) -> Result<(), RequestError> {
-        let options = self.setup.sockets.get(key).map(|socket| &socket.options);
+        let options = self
+            .setup
+            .endpoints
+            .sockets
+            .get(key)
+            .map(|socket| &socket.options);
         let mut flags = EdgeFlags::PUSH;
         flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
         self.host_edges(key, Some(from.channel), (snd_edge, rcv_consumed, flags))?;
-        if let Some(socket) = self.setup.sockets.get_mut(key) {
+        if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
             socket.host_urgent(snd_edge);
         }
         Ok(())
@@ -349,7 +361,12 @@ impl Requests<'_> {
             }
             Request::Connect { peer, .. } => {
                 let begun = self.setup.connect(key, peer);
-                let room = self.setup.sockets.get(key).map_or(0, Socket::syn_room);
+                let room = self
+                    .setup
+                    .endpoints
+                    .sockets
+                    .get(key)
+                    .map_or(0, Socket::syn_room);
                 begun.map(|local| (room, local.into()))
             }
             Request::Listen { backlog, .. } => self.setup.listen(key, backlog).map(|()| NOTHING),
@@ -357,6 +374,7 @@ impl Requests<'_> {
                 let now = self.setup.now;
                 let socket = self
                     .setup
+                    .endpoints
                     .sockets
                     .get_mut(key)
                     .ok_or(RequestError::NoSocket);
@@ -365,9 +383,9 @@ impl Requests<'_> {
                 changed.map(|()| NOTHING)
             }
             Request::TooLong { to, .. } => {
-                if let Some(socket) = self.setup.sockets.get_mut(key) {
+                if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
                     let telling = Telling {
-                        sessions: self.setup.sessions,
+                        sessions: &mut self.setup.endpoints.sessions,
                         counters: self.setup.counters,
                         now: self.setup.now,
                     };
@@ -376,9 +394,10 @@ impl Requests<'_> {
                 Ok(NOTHING)
             }
             Request::Owner { .. } => {
-                let edges = self.setup.sockets.get(key).map(Socket::edges);
+                let edges = self.setup.endpoints.sockets.get(key).map(Socket::edges);
                 let edges = edges.unwrap_or_default();
                 self.setup
+                    .endpoints
                     .sessions
                     .set_owner(from.session, request.socket(), edges);
                 Ok(NOTHING)
@@ -386,43 +405,50 @@ impl Requests<'_> {
             // The others have no tag to answer.
             _ => return,
         };
-        self.setup.sessions.answer(from, request, done);
+        self.setup.endpoints.sessions.answer(from, request, done);
     }
 
     /// Binds a socket and answers; later, if the address is in use.
     fn bind_or_wait(&mut self, from: From, request: &Request, key: u32, local: Address) {
         match self.setup.bind(key, local) {
             Err(RequestError::AddressInUse) => {
-                self.setup.sessions.owe(from);
+                self.setup.endpoints.sessions.owe(from);
                 self.unanswered.late_binds.push(LateBind {
                     from,
                     request: *request,
                     local,
                 });
             }
-            bound => {
-                self.setup
-                    .sessions
-                    .answer(from, request, bound.map(|local| (0, local.into())))
-            }
+            bound => self.setup.endpoints.sessions.answer(
+                from,
+                request,
+                bound.map(|local| (0, local.into())),
+            ),
         }
     }
 
     /// Sets an option of a socket, as its program asks.
     fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
         if name == OptionName::PortOf {
-            let (of, sessions) = (SocketId::decode(value), &self.setup.sessions);
-            return self
-                .setup
-                .sockets
-                .take_port(key, of, sessions, self.setup.demux);
+            let (of, sessions) = (SocketId::decode(value), &&mut self.setup.endpoints.sessions);
+            return self.setup.endpoints.sockets.take_port(
+                key,
+                of,
+                sessions,
+                &mut self.setup.endpoints.demux,
+            );
         }
-        let Some(socket) = self.setup.sockets.get_mut(key) else {
+        let Some(socket) = self.setup.endpoints.sockets.get_mut(key) else {
             return;
         };
-        match socket.set_option(name, value, self.setup.sessions, self.setup.now) {
+        match socket.set_option(
+            name,
+            value,
+            &mut self.setup.endpoints.sessions,
+            self.setup.now,
+        ) {
             OptionSet::Done => {}
-            OptionSet::Touched => self.setup.sockets.touch(key),
+            OptionSet::Touched => self.setup.endpoints.sockets.touch(key),
             OptionSet::Room => self.setup.transfers().apply_reading(key),
         }
     }
@@ -439,6 +465,7 @@ impl Requests<'_> {
         }
         let answer = bound.map(|local| (0, local.into()));
         self.setup
+            .endpoints
             .sessions
             .answer_owed(late.from, &late.request, answer);
         true
@@ -446,7 +473,7 @@ impl Requests<'_> {
 
     /// A question is answered when this turn has done all that comes before it.
     fn answer_at_end_of_turn(&mut self, from: From, request: &Request, query: Query) {
-        self.setup.sessions.owe(from);
+        self.setup.endpoints.sessions.owe(from);
         self.unanswered.questions.push_back(Question {
             from,
             request: *request,
@@ -456,15 +483,17 @@ impl Requests<'_> {
 
     /// The key of a socket, if it is still the same one.
     fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        self.setup.sockets.key_of(self.setup.sessions, session, id)
+        self.setup.endpoints.key_of(session, id)
     }
 
     /// No process holds a socket any more: what was written is still delivered, unless its program
     /// has said that closing it resets its connection (SO_LINGER), as in Linux.
     pub(crate) fn close_unheld(&mut self, key: u32) {
         self.take_last_edges(key);
-        let socket = self.setup.sockets.get(key);
-        let linger = socket.map_or(Linger::Background, |s| s.linger_noted(self.setup.sessions));
+        let socket = self.setup.endpoints.sockets.get(key);
+        let linger = socket.map_or(Linger::Background, |s| {
+            s.linger_noted(&self.setup.endpoints.sessions)
+        });
         self.setup.admission().endings().close(key, linger);
     }
 
@@ -478,13 +507,14 @@ impl Requests<'_> {
         if query == Query::Error {
             let socket = self
                 .setup
+                .endpoints
                 .sockets
                 .get_mut(key)
                 .ok_or(RequestError::NoSocket)?;
-            return socket.take_error(from.channel, self.setup.sessions);
+            return socket.take_error(from.channel, &self.setup.endpoints.sessions);
         }
         let reader = Reader {
-            sockets: self.setup.sockets,
+            sockets: &mut self.setup.endpoints.sockets,
             link: self.setup.link,
             now: self.setup.now,
         };
@@ -492,21 +522,27 @@ impl Requests<'_> {
         if answer.is_empty() {
             return Ok(0);
         }
-        self.setup.sessions.answer_at_length(from, &answer)
+        self.setup
+            .endpoints
+            .sessions
+            .answer_at_length(from, &answer)
     }
 
     /// Answers what was asked this turn.
     pub(crate) fn answer_all(&mut self) {
         while let Some(q) = self.unanswered.questions.pop_front() {
-            self.setup.sessions.at_work = AtWork::Session(q.from.session);
+            self.setup.endpoints.sessions.at_work = AtWork::Session(q.from.session);
             let key = self.key_of(q.from.session, q.request.socket());
             let answer = match key {
                 Some(key) => self.answer_question(q.from, key, q.query),
                 None => Err(RequestError::NoSocket),
             };
             let answer = answer.map(|len| (len as u64, Address::NONE));
-            self.setup.sessions.answer_owed(q.from, &q.request, answer);
+            self.setup
+                .endpoints
+                .sessions
+                .answer_owed(q.from, &q.request, answer);
         }
-        self.setup.sessions.at_work = AtWork::Nobodys;
+        self.setup.endpoints.sessions.at_work = AtWork::Nobodys;
     }
 }

@@ -50,7 +50,29 @@ impl Response {
     }
 }
 
-impl Responder<'_> {
+impl<'a> Responder<'a> {
+    /// Of what these limit and count.
+    #[inline(always)]
+    pub(crate) fn new(
+        link: &'a mut Link,
+        limits: &'a mut AnswerLimits,
+        counters: &'a mut Counters,
+        now: Instant,
+    ) -> Self {
+        Self {
+            link,
+            limits,
+            counters,
+            now,
+        }
+    }
+
+    /// The same, for a part of the time in which this has what it borrows.
+    #[inline(always)]
+    pub(crate) fn reborrow(&mut self) -> Responder<'_> {
+        Responder::new(self.link, self.limits, self.counters, self.now)
+    }
+
     /// Whether what asks for an answer, and belongs to no connection, gets it. If not, it
     /// is counted as dropped.
     pub(crate) fn may_answer(&mut self) -> bool {

@@ -4,6 +4,7 @@
 //! Owns [`Sockets`]. Handlers take a socket from it by its key and put that on the lists;
 //! `flush`, `memory_pressure` and the timers take the keys off them.
 
+use crate::bulk_senders::BulkSenders;
 use crate::pair_end::Pair;
 use crate::sessions::Sessions;
 use crate::slab::Slab;
@@ -33,6 +34,8 @@ pub(crate) struct Sockets {
     pub(crate) denied_memory: VecDeque<u32>,
     /// Those that wait for their next hop.
     pub(crate) unresolved: Vec<u32>,
+    /// Those that fill their send buffers on short paths.
+    pub(crate) bulk_senders: BulkSenders,
     /// Their deadlines.
     pub(crate) wheel: Wheel<u32>,
     /// The queues of listeners that are over.
@@ -55,6 +58,7 @@ impl Sockets {
             have_datagrams: false,
             denied_memory: VecDeque::new(),
             unresolved: Vec::new(),
+            bulk_senders: BulkSenders::default(),
             wheel: Wheel::new(now),
             given_up: GivenUp::default(),
             delivered_below: 0,
@@ -110,6 +114,14 @@ impl Sockets {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::access(self.slab.get(key));
         Some((self.slab.get_mut(key)?, &mut self.wheel))
+    }
+
+    /// As `get_mut`, with those that fill their send buffers on short paths.
+    #[inline]
+    pub(crate) fn get_with_senders(&mut self, key: u32) -> Option<(&mut Socket, &mut BulkSenders)> {
+        #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
+        crate::testing::access(self.slab.get(key));
+        Some((self.slab.get_mut(key)?, &mut self.bulk_senders))
     }
 
     /// The connection of this key, to be changed.

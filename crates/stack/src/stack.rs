@@ -12,12 +12,9 @@ mod served;
 
 use crate::answer_limit::AnswerLimits;
 use crate::at_work::AtWork;
-use crate::bulk_senders::BulkSenders;
-use crate::check::Check;
 use crate::counters::Counters;
-use crate::demux::Demux;
+use crate::endpoints::Endpoints;
 use crate::fragments::Fragments;
-use crate::half_open::HalfOpens;
 use crate::link::routing::AddressError;
 use crate::link::{Interface, Link};
 use crate::orphans::Undelivered;
@@ -25,9 +22,7 @@ use crate::requests::{From, LateBind, Unanswered};
 use crate::responder::Responder;
 use crate::secrets::Secrets;
 use crate::session::Session;
-use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::sockets::Sockets;
 use crate::status::Status;
 use crate::violation::Violation;
 use containment::Containment;
@@ -64,11 +59,8 @@ pub struct Stack {
     /// The time of this turn.
     pub(crate) now: Instant,
     pub(crate) link: Link,
-    pub(crate) sockets: Sockets,
-    pub(crate) half_open: HalfOpens,
-    /// The sessions that have them.
-    pub sessions: Sessions,
-    pub(crate) demux: Demux,
+    /// The sockets, and the sessions that have them.
+    pub endpoints: Endpoints,
     pub(crate) fragments: Fragments,
     pub(crate) limits: AnswerLimits,
     /// What the operator has chosen.
@@ -78,7 +70,6 @@ pub struct Stack {
     pub counters: Counters,
     /// When deadlines are looked at next.
     pub(crate) next_tick: Instant,
-    pub(crate) bulk_senders: BulkSenders,
     pub(crate) bulk_run: BulkRun,
 }
 
@@ -98,17 +89,13 @@ impl Stack {
         Ok(Self {
             now,
             link,
-            sockets: Sockets::new(now),
-            half_open: HalfOpens::new(now),
-            sessions: Sessions::new(),
-            demux: Demux::new(secrets, now),
+            endpoints: Endpoints::new(secrets, now),
             fragments: Fragments::new(),
             limits: AnswerLimits::default(),
             settings,
             unanswered: Unanswered::default(),
             counters: Counters::new(),
             next_tick: now,
-            bulk_senders: BulkSenders::default(),
             bulk_run: BulkRun::new(),
         })
     }
@@ -128,7 +115,7 @@ impl Stack {
     /// The port's interface has come, changed or gone ([`Port::link_events_fd`]).
     pub fn handle_port_change(&mut self) {
         self.link.take_port_events(self.now);
-        self.demux.forget_known();
+        self.endpoints.demux.forget_known();
     }
 
     /// Addresses that a server has given are its own no longer, and the server is told.
@@ -159,22 +146,22 @@ impl Stack {
     #[inline]
     #[must_use]
     pub fn has_work_left(&self) -> bool {
-        self.sockets.have_work_left()
-            || self.half_open.are_given_up()
-            || self.sockets.given_up.are_any()
+        self.endpoints.sockets.have_work_left()
+            || self.endpoints.half_open.are_given_up()
+            || self.endpoints.sockets.given_up.are_any()
             || !self.link.own.is_empty()
             || self.has_late_binds()
     }
 
     /// The engine's key of a socket, if it is still the same one.
     pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        self.sockets.key_of(&self.sessions, session, id)
+        self.endpoints.key_of(session, id)
     }
 
     /// Does what a process asks, with the immediate data that came with it. What makes no sense
     /// is counted as its session's fault.
     pub fn handle_request(&mut self, from: From, request: &Request, immediate: &Immediate) {
-        self.sessions.at_work = AtWork::Session(from.session);
+        self.endpoints.sessions.at_work = AtWork::Session(from.session);
         let served = match *request {
             Request::Edges {
                 snd_edge,
@@ -185,15 +172,17 @@ impl Stack {
             _ => self.serve(from, request),
         };
         if served.is_err() {
-            self.sessions.count_bad(from.session);
+            self.endpoints.sessions.count_bad(from.session);
         }
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
     }
 
     /// Tells a process that may have room again of the sockets for which it had none: no
     /// more than there is room for, each where its edges are by now.
     pub fn tell_rest(&mut self, from: From) {
-        self.sockets.tell_rest(from, &mut self.sessions);
+        self.endpoints
+            .sockets
+            .tell_rest(from, &mut self.endpoints.sessions);
     }
 
     /// Whether the next frame is probably bulk of the same connection as those before, so that
@@ -216,7 +205,7 @@ impl Stack {
     #[inline(never)]
     pub fn receive_bulk(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Received {
         let received = self.receive_next(buffer, is_first);
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
         received.unwrap_or_else(|| Received::Usual(self.link.port.recv_single(buffer)))
     }
 
@@ -226,18 +215,18 @@ impl Stack {
         if !self.frame_by_prediction(frame, meta) {
             self.unpredicted_frame_in(frame, meta);
         }
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
     }
 
     /// Forgets packets that did not come together in time, and tells those who sent
     /// their first fragments (RFC 1122 section 3.3.2, RFC 8200 section 4.5).
     pub fn expire_fragments(&mut self) {
-        let responder = &mut Responder {
-            link: &mut self.link,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
-            now: self.now,
-        };
+        let responder = &mut Responder::new(
+            &mut self.link,
+            &mut self.limits,
+            &mut self.counters,
+            self.now,
+        );
         self.fragments.expire(responder);
     }
 
@@ -256,8 +245,10 @@ impl Stack {
     pub fn handle_timeouts(&mut self) -> bool {
         let any = self.now >= self.next_tick && self.handle_tick();
         if self.link.take_changed() {
-            self.sessions.publish_routes(&self.link, &self.settings);
-            self.sockets.retry_unresolved();
+            self.endpoints
+                .sessions
+                .publish_routes(&self.link, &self.settings);
+            self.endpoints.sockets.retry_unresolved();
         }
         any
     }
@@ -277,38 +268,36 @@ impl Stack {
     /// Looks at some of the connections that were denied memory, whether there is some now.
     #[inline]
     pub fn relieve_memory_pressure(&mut self) {
-        if !self.sockets.denied_memory.is_empty() {
-            self.sockets.look_at_denied(&mut self.sessions);
-            self.sessions.at_work = AtWork::Nobodys;
+        if !self.endpoints.sockets.denied_memory.is_empty() {
+            self.endpoints
+                .sockets
+                .look_at_denied(&mut self.endpoints.sessions);
+            self.endpoints.sessions.at_work = AtWork::Nobodys;
         }
     }
 
     /// Looks at every socket that this turn has touched; says whether there were any.
     #[inline]
     pub fn flush(&mut self) -> bool {
-        let were_given_up = self.sockets.given_up.are_any() || self.half_open.are_given_up();
+        let were_given_up =
+            self.endpoints.sockets.given_up.are_any() || self.endpoints.half_open.are_given_up();
         if were_given_up {
             self.reset_some();
         }
-        let are_touched = self.sockets.have_work_left();
+        let are_touched = self.endpoints.sockets.have_work_left();
         if are_touched {
             self.flush_touched();
-            self.sessions.at_work = AtWork::Nobodys;
+            self.endpoints.sessions.at_work = AtWork::Nobodys;
         }
         are_touched || were_given_up
     }
 
     /// When [`handle_timeouts`](Self::handle_timeouts) has something to do, at the earliest.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let sockets = self.sockets.next_timeout();
-        let waits = self.demux.next_timeout();
-        let half_open = self.half_open.next_timeout();
+        let endpoints = self.endpoints.next_timeout();
         let neighbors = self.link.neighbor_deadline();
         let syns = self.limits.deadline();
-        let first = [sockets, waits, half_open, neighbors, syns]
-            .into_iter()
-            .flatten()
-            .min();
+        let first = [endpoints, neighbors, syns].into_iter().flatten().min();
         first.map(|at| at.max(self.next_tick))
     }
 
@@ -329,9 +318,9 @@ impl Stack {
     /// Binds a socket whose address was in use once more, and answers; `false` if the address
     /// still is.
     pub fn bind_again(&mut self, late: &LateBind) -> bool {
-        self.sessions.at_work = AtWork::Session(late.session());
+        self.endpoints.sessions.at_work = AtWork::Session(late.session());
         let is_done = self.requests().bind_again(late);
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
         is_done
     }
 
@@ -351,16 +340,16 @@ impl Stack {
     /// Programs see what this turn has done, and are woken for it.
     #[inline]
     pub fn publish(&mut self) {
-        let under_way = self.sockets.under_way(!self.link.own.is_empty());
+        let under_way = self.endpoints.sockets.under_way(!self.link.own.is_empty());
         let turn = self.counters.event_loop.turns;
-        self.counters.waits.wakeups += self.sessions.publish(turn, self.now, under_way);
+        self.counters.waits.wakeups += self.endpoints.sessions.publish(turn, self.now, under_way);
         #[cfg(debug_assertions)]
         self.check_turn();
     }
 
     /// Requests were taken when this turn had been flushed: what they led to is done in the next.
     pub fn has_taken_late(&mut self) {
-        self.sockets.are_yet_to_tell = true;
+        self.endpoints.sockets.are_yet_to_tell = true;
     }
 
     /// A session begins: its programs learn where their connections go, with which congestion
@@ -375,23 +364,23 @@ impl Stack {
         let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
         session.host.header().set_engine_alone(!kernel_too);
         self.bulk_run.note_session(self.settings.has_one_session);
-        self.sessions.insert(session)
+        self.endpoints.sessions.insert(session)
     }
 
     /// A session is over. Sockets of it that are left have nobody any more.
     pub fn close_session(&mut self, key: u32) -> Option<Session> {
-        let mut session = self.sessions.remove(key)?;
+        let mut session = self.endpoints.sessions.remove(key)?;
         session.host.header().mark_closed();
-        self.sockets.given_up.forget_session(key);
+        self.endpoints.sockets.given_up.forget_session(key);
         let postponed = std::mem::take(&mut session.postponed);
-        self.sockets.release_postponed(postponed);
+        self.endpoints.sockets.release_postponed(postponed);
         Some(session)
     }
 
     /// Programs learn with which congestion control their sockets begin.
     pub fn publish_congestion(&mut self) {
         let usual = self.settings.default_congestion(self.now);
-        for (_, session) in self.sessions.iter() {
+        for (_, session) in self.endpoints.sessions.iter() {
             session.publish_congestion(usual);
         }
     }
@@ -400,12 +389,12 @@ impl Stack {
     /// no session is left, so that a socket that has nothing will have nothing: those that were
     /// found to be so are not looked at again, and of the others some are at each call.
     pub fn look_for_undelivered(&mut self) -> Undelivered {
-        self.sockets.look_for_undelivered()
+        self.endpoints.sockets.look_for_undelivered()
     }
 
     /// There is a session again: what has nothing to deliver may have something yet.
     pub fn look_for_undelivered_anew(&mut self) {
-        self.sockets.look_for_undelivered_anew();
+        self.endpoints.sockets.look_for_undelivered_anew();
     }
 
     /// No process holds a socket any more: what was written is still delivered, unless its program
@@ -427,7 +416,10 @@ impl Stack {
     /// are told to the others that listen.
     pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
         self.work_for(key, |stack| {
-            stack.sockets.forget_subscriber(key, channel, stack.now);
+            stack
+                .endpoints
+                .sockets
+                .forget_subscriber(key, channel, stack.now);
         });
     }
 
@@ -443,10 +435,7 @@ impl Stack {
     /// How everything stands, for those who ask.
     pub fn status(&self) -> Status<'_> {
         Status {
-            sockets: &self.sockets,
-            half_open: &self.half_open,
-            sessions: &self.sessions,
-            demux: &self.demux,
+            endpoints: &self.endpoints,
             fragments: &self.fragments,
             link: &self.link,
             limits: &self.limits,
@@ -459,13 +448,7 @@ impl Stack {
     /// # Errors
     /// The first [`Violation`] that is found.
     pub fn check(&self) -> Result<(), Violation> {
-        Check {
-            sockets: &self.sockets,
-            half_open: &self.half_open,
-            sessions: &self.sessions,
-            demux: &self.demux,
-        }
-        .all()
+        self.endpoints.check()
     }
 
     /// As `check`, at the end of a turn, in debug builds: in ever fewer turns, the more there is
@@ -475,8 +458,8 @@ impl Stack {
     /// If something is not as it must be.
     #[cfg(debug_assertions)]
     fn check_turn(&self) {
-        let count = self.sockets.len() + self.sessions.len();
-        if crate::check::is_due(self.counters.event_loop.turns, count)
+        let count = self.endpoints.sockets.len() + self.endpoints.sessions.len();
+        if crate::endpoints::check::is_due(self.counters.event_loop.turns, count)
             && let Err(violation) = self.check()
         {
             panic!("{violation:?}");

@@ -2,15 +2,12 @@
 
 use crate::access::Transport;
 use crate::answer_limit::AnswerLimits;
-use crate::demux::Demux;
+use crate::endpoints::Endpoints;
 use crate::fragments::Fragments;
-use crate::half_open::HalfOpens;
 use crate::info::state_of_pair;
 use crate::link::Link;
 use crate::link::automatic::MissingAddress;
-use crate::sessions::Sessions;
 use crate::socket::{Kind, Socket};
-use crate::sockets::Sockets;
 use longshore_hostif::Meter;
 use longshore_net::Cidr;
 use longshore_tcp::{Instant, TcpInfo};
@@ -78,10 +75,7 @@ pub struct WaitStatus {
 /// How everything stands: [`Stack::status`](crate::Stack::status) gives it to those who ask.
 #[derive(Clone, Copy)]
 pub struct Status<'a> {
-    pub(super) sockets: &'a Sockets,
-    pub(super) half_open: &'a HalfOpens,
-    pub(super) sessions: &'a Sessions,
-    pub(super) demux: &'a Demux,
+    pub(super) endpoints: &'a Endpoints,
     pub(super) fragments: &'a Fragments,
     pub(super) link: &'a Link,
     pub(super) limits: &'a AnswerLimits,
@@ -117,23 +111,34 @@ impl<'a> Status<'a> {
 
     /// Whether no process holds a socket, as far as was said here.
     pub fn is_orphan(&self, key: u32) -> bool {
-        self.sockets.get(key).is_none_or(|socket| socket.orphan)
+        self.endpoints
+            .sockets
+            .get(key)
+            .is_none_or(|socket| socket.orphan)
     }
 
     /// The sockets with keys from this on, each with its key.
     pub fn sockets(self, from: u32) -> impl Iterator<Item = (u32, SocketStatus)> + 'a {
-        let all = self.sockets.iter().filter(move |(key, _)| *key >= from);
+        let all = self
+            .endpoints
+            .sockets
+            .iter()
+            .filter(move |(key, _)| *key >= from);
         all.map(move |(key, socket)| (key, self.of_socket(socket)))
     }
 
     /// The half-open connections with keys from this on, each with its key.
     pub fn half_open(self, from: u32) -> impl Iterator<Item = (u32, HalfOpenStatus)> + 'a {
-        let all = self.half_open.iter().filter(move |(key, _)| *key >= from);
+        let all = self
+            .endpoints
+            .half_open
+            .iter()
+            .filter(move |(key, _)| *key >= from);
         all.filter_map(move |(key, half)| {
             let (local, peer) = half.flow.sides();
-            let listener = self.half_open.listener_of(half)?;
+            let listener = self.endpoints.half_open.listener_of(half)?;
             let status = HalfOpenStatus {
-                session: self.sockets.get(listener)?.session,
+                session: self.endpoints.sockets.get(listener)?.session,
                 local,
                 peer,
                 retransmitted_in: half.record.retransmit_at().since(self.now),
@@ -145,12 +150,12 @@ impl<'a> Status<'a> {
 
     /// How many half-open connections there are.
     pub fn half_open_count(&self) -> usize {
-        self.half_open.len()
+        self.endpoints.half_open.len()
     }
 
     /// The connections in TIME-WAIT.
     pub fn waits(self) -> impl Iterator<Item = WaitStatus> + 'a {
-        self.demux.all_waiting().map(move |w| WaitStatus {
+        self.endpoints.demux.all_waiting().map(move |w| WaitStatus {
             local: w.local,
             peer: w.remote,
             lasts: w.record.expires().since(self.now),
@@ -159,17 +164,17 @@ impl<'a> Status<'a> {
 
     /// How many connections are in TIME-WAIT.
     pub fn wait_count(&self) -> usize {
-        self.demux.waiting_count()
+        self.endpoints.demux.waiting_count()
     }
 
     /// How many sockets there are, half-open connections and those in TIME-WAIT left out.
     pub fn socket_count(&self) -> usize {
-        self.sockets.len()
+        self.endpoints.sockets.len()
     }
 
     /// Segments for which the tables of connections were asked.
     pub fn connection_cache_misses(&self) -> u64 {
-        self.demux.cache_misses
+        self.endpoints.demux.cache_misses
     }
 
     /// SYNs that the port has dropped before its queue, as far as can be told.
@@ -180,7 +185,7 @@ impl<'a> Status<'a> {
     /// What has crossed for a socket: what its session knows of it, its payload and the
     /// entries of its directory.
     fn meter(&self, socket: &Socket) -> Meter {
-        let session = self.sessions.get(socket.session);
+        let session = self.endpoints.sessions.get(socket.session);
         let mut meter = session.map_or(Meter::default(), |s| s.host.meter.of(socket.id));
         meter.to_adapter.payload = socket.payload.to_adapter;
         if let Kind::Stream(c) = &socket.kind {

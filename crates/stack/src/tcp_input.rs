@@ -7,20 +7,16 @@ mod half_open;
 mod listener;
 
 use crate::admission::Admission;
-use crate::answer_limit::AnswerLimits;
 use crate::at_work::AtWork;
-use crate::counters::Counters;
-use crate::demux::{Demux, Flow, Found};
-use crate::half_open::{HalfOpens, Handshakes};
+use crate::demux::{Flow, Found};
+use crate::endpoints::Endpoints;
+use crate::handshake::Handshakes;
 use crate::input::Carried;
-use crate::link::Link;
 use crate::responder::{Responder, Response};
-use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::socket::{Kind, Socket};
-use crate::sockets::Sockets;
 use longshore_hostif::{Moved, NONE};
-use longshore_tcp::{Disposition, DropReason, Ecn, Instant, Segment, TimeWaitVerdict, reset_for};
+use longshore_tcp::{Disposition, DropReason, Ecn, Segment, TimeWaitVerdict, reset_for};
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
@@ -28,55 +24,28 @@ use std::net::SocketAddr;
 /// there are not. The stack makes one for each segment that was not predicted, and for the timers
 /// of half-open connections.
 pub(crate) struct TcpInput<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) half_open: &'a mut HalfOpens,
-    pub(crate) demux: &'a mut Demux,
-    pub(crate) sessions: &'a mut Sessions,
-    pub(crate) link: &'a mut Link,
-    pub(crate) limits: &'a mut AnswerLimits,
+    pub(crate) endpoints: &'a mut Endpoints,
+    pub(crate) responder: Responder<'a>,
     pub(crate) settings: &'a Settings,
-    pub(crate) counters: &'a mut Counters,
-    pub(crate) now: Instant,
 }
 
 impl TcpInput<'_> {
     /// The half-open connections, with what their handshakes need.
     fn handshakes(&mut self) -> Handshakes<'_> {
         Handshakes {
-            half_open: self.half_open,
-            demux: self.demux,
-            sockets: self.sockets,
-            sessions: self.sessions,
-            responder: Responder {
-                link: self.link,
-                limits: self.limits,
-                counters: self.counters,
-                now: self.now,
-            },
-        }
-    }
-
-    /// What answers segments of no connection.
-    fn responder(&mut self) -> Responder<'_> {
-        Responder {
-            link: self.link,
-            limits: self.limits,
-            counters: self.counters,
-            now: self.now,
+            endpoints: self.endpoints,
+            responder: self.responder.reborrow(),
         }
     }
 
     /// What lets connections in, and ends them.
     fn admission(&mut self) -> Admission<'_> {
         Admission {
-            sockets: self.sockets,
-            half_open: self.half_open,
-            demux: self.demux,
-            sessions: self.sessions,
-            link: self.link,
+            endpoints: self.endpoints,
+            link: self.responder.link,
             settings: self.settings,
-            counters: self.counters,
-            now: self.now,
+            counters: self.responder.counters,
+            now: self.responder.now,
         }
     }
 
@@ -85,7 +54,7 @@ impl TcpInput<'_> {
         let (ip, bytes, gso) = (&carried.packet, carried.bytes, carried.gso);
         let (header, header_len) = match TcpHeader::parse(bytes) {
             Ok(parsed) => parsed,
-            Err(e) => return self.counters.drop_wire(e),
+            Err(e) => return self.responder.counters.drop_wire(e),
         };
         let payload = bytes.get(header_len..).unwrap_or_default();
         let segment = Segment {
@@ -99,16 +68,16 @@ impl TcpInput<'_> {
                 _ => Ecn::NotCapable,
             },
         };
-        self.counters.prediction.missed += 1;
+        self.responder.counters.prediction.missed += 1;
         let local = SocketAddr::new(ip.destination(), header.dst_port);
         let remote = SocketAddr::new(ip.source(), header.src_port);
         let flow = Flow::new(local, remote);
-        match self.demux.find(&flow) {
+        match self.endpoints.demux.find(&flow) {
             Some(Found::Socket(key)) => {
                 let response = self.segment_for(key, &segment, payload);
                 self.respond(response, local, remote, &segment, payload);
             }
-            Some(Found::HalfOpen(key)) if self.half_open.is_given_up(key) => {
+            Some(Found::HalfOpen(key)) if self.endpoints.half_open.is_given_up(key) => {
                 // It was to be reset, and is as if it had been.
                 let _ = self.handshakes().take_half_open(key);
                 self.segment_for_listener((local, remote), &segment, payload, None);
@@ -126,9 +95,9 @@ impl TcpInput<'_> {
 
     /// A segment of a connection that is one of the sockets.
     fn segment_for(&mut self, key: u32, segment: &Segment<'_>, payload: &[u8]) -> Response {
-        let now = self.now;
-        self.sessions.at_work = AtWork::Socket(key);
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let now = self.responder.now;
+        self.endpoints.sessions.at_work = AtWork::Socket(key);
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return Response::Nothing;
         };
         let Kind::Stream(c) = &mut socket.kind else {
@@ -137,10 +106,11 @@ impl TcpInput<'_> {
         let before = c.tcb.state();
         let fast_opened = c.tcb.is_fast_opened();
         if !payload.is_empty() {
-            self.sockets
-                .see_to_room(key, segment.header.seq, self.sessions);
+            self.endpoints
+                .sockets
+                .see_to_room(key, segment.header.seq, &self.endpoints.sessions);
         }
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return Response::Nothing;
         };
         let Kind::Stream(c) = &mut socket.kind else {
@@ -150,23 +120,26 @@ impl TcpInput<'_> {
         let has_data = u64::from(!payload.is_empty());
         if disposition.fast_path {
             // A packet of our own to ourselves, which comes this way.
-            self.counters.prediction.missed -= 1;
-            self.counters.prediction.data += has_data;
-            self.counters.prediction.acks += 1 - has_data;
+            self.responder.counters.prediction.missed -= 1;
+            self.responder.counters.prediction.data += has_data;
+            self.responder.counters.prediction.acks += 1 - has_data;
         } else {
-            self.counters.prediction.missed_data += has_data;
+            self.responder.counters.prediction.missed_data += has_data;
         }
         let (state, session) = (c.tcb.state(), socket.session);
         match disposition.drop {
-            Some(DropReason::NoRoom) => self.sessions.arena_is_full(session, self.counters),
-            Some(reason) => self.counters.drop_tcp(reason),
+            Some(DropReason::NoRoom) => self
+                .endpoints
+                .sessions
+                .arena_is_full(session, self.responder.counters),
+            Some(reason) => self.responder.counters.drop_tcp(reason),
             None => {}
         }
         if !before.is_synchronized() && state.is_synchronized() {
             if fast_opened {
-                self.sockets.fast_open_done(key);
-            } else if let Some((server, outcome)) = self.sockets.fast_open_outcome(key) {
-                self.link.fast_open.learn(server, &outcome, now);
+                self.endpoints.sockets.fast_open_done(key);
+            } else if let Some((server, outcome)) = self.endpoints.sockets.fast_open_outcome(key) {
+                self.responder.link.fast_open.learn(server, &outcome, now);
             }
         }
         let response = self.finish_segment(key, &disposition, payload);
@@ -181,6 +154,7 @@ impl TcpInput<'_> {
     /// to send seen to.
     fn finish_segment(&mut self, key: u32, disposition: &Disposition, payload: &[u8]) -> Response {
         let owes_dsack = self
+            .endpoints
             .sockets
             .connection_mut(key)
             .is_some_and(|c| c.tcb.receive_status().owes_dsack());
@@ -190,14 +164,15 @@ impl TcpInput<'_> {
                 self.place(key, place.stream_offset, bytes);
             }
         }
-        self.sockets.touch(key);
+        self.endpoints.sockets.touch(key);
         if owes_dsack {
             // What else there is to send is seen to at the end of the turn.
-            let (sessions, link) = (&mut *self.sessions, &mut *self.link);
-            let counters = &mut *self.counters;
-            let _ = self
-                .sockets
-                .transmit(key, sessions, link, counters, self.now);
+            let (sessions, link) = (&mut self.endpoints.sessions, &mut *self.responder.link);
+            let counters = &mut *self.responder.counters;
+            let _ =
+                self.endpoints
+                    .sockets
+                    .transmit(key, sessions, link, counters, self.responder.now);
         }
         Response::of(disposition)
     }
@@ -215,7 +190,7 @@ impl TcpInput<'_> {
             Response::Nothing => {}
             Response::Reset => {
                 if let Some(reset) = reset_for(segment) {
-                    self.responder().send_reset(local, remote, &reset);
+                    self.responder.send_reset(local, remote, &reset);
                 }
             }
             Response::Reopen(iss_after) => {
@@ -226,13 +201,13 @@ impl TcpInput<'_> {
 
     /// Puts payload where its host reads it, `at` so many bytes of the stream.
     fn place(&mut self, key: u32, at: u64, bytes: &[u8]) {
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        let Some(s) = self.sessions.get_unshown_mut(socket.session) else {
+        let Some(s) = self.endpoints.sessions.get_unshown_mut(socket.session) else {
             return;
         };
         if socket.id.index == NONE {
@@ -259,7 +234,9 @@ impl TcpInput<'_> {
             // same, the stream has a hole that nothing can fill.
             Err(_) => {
                 let session = socket.session;
-                self.sessions.arena_is_full(session, self.counters);
+                self.endpoints
+                    .sessions
+                    .arena_is_full(session, self.responder.counters);
                 self.admission().transfers().abort(key);
             }
         }
@@ -273,19 +250,19 @@ impl TcpInput<'_> {
         segment: &Segment<'_>,
         payload: &[u8],
     ) {
-        let now = self.now;
-        let Some(waiting) = self.demux.waiting(flow) else {
+        let now = self.responder.now;
+        let Some(waiting) = self.endpoints.demux.waiting(flow) else {
             return;
         };
         match waiting.record.on_segment(segment, now) {
-            TimeWaitVerdict::Drop(reason) => self.counters.drop_tcp(reason),
+            TimeWaitVerdict::Drop(reason) => self.responder.counters.drop_tcp(reason),
             TimeWaitVerdict::Ack(ack) => {
                 let header = ack.header(local.port(), remote.port());
-                self.responder().send_bare(local, remote, &header);
+                self.responder.send_bare(local, remote, &header);
             }
-            TimeWaitVerdict::Close => self.demux.end_wait(flow),
+            TimeWaitVerdict::Close => self.endpoints.demux.end_wait(flow),
             TimeWaitVerdict::Reopen { iss_after } => {
-                self.demux.end_wait(flow);
+                self.endpoints.demux.end_wait(flow);
                 self.segment_for_listener((local, remote), segment, payload, Some(iss_after));
             }
         }

@@ -19,34 +19,40 @@ impl Timeouts<'_> {
     /// Does what is due in this tick of the timer wheel; says whether any socket's timer was.
     #[inline(never)]
     pub(crate) fn handle_tick(&mut self) -> bool {
-        let now = self.tcp.now;
+        let now = self.tcp.responder.now;
         *self.next_tick = end_of_tick(now);
-        let mut due = self.tcp.sockets.take_due(now);
+        let mut due = self.tcp.endpoints.sockets.take_due(now);
         let any = !due.is_empty();
         for key in due.drain(..) {
-            self.tcp.sessions.at_work = AtWork::Socket(key);
+            self.tcp.endpoints.sessions.at_work = AtWork::Socket(key);
             self.socket_timer(key);
         }
-        self.tcp.sockets.due = due;
+        self.tcp.endpoints.sockets.due = due;
         let any = self.tcp.retransmit_syn_acks() || any;
-        self.tcp.sessions.at_work = AtWork::Nobodys;
-        self.tcp.demux.expire_waits(now);
-        let link = &mut *self.tcp.link;
+        self.tcp.endpoints.sessions.at_work = AtWork::Nobodys;
+        self.tcp.endpoints.demux.expire_waits(now);
+        let link = &mut *self.tcp.responder.link;
         if link.neighbor_deadline().is_some_and(|t| t <= now)
-            && link.poll_neighbors(now, self.tcp.counters)
+            && link.poll_neighbors(now, self.tcp.responder.counters)
         {
-            self.tcp.sockets.retry_unresolved();
+            self.tcp.endpoints.sockets.retry_unresolved();
         }
         any
     }
 
     /// The wheel has named a socket.
     fn socket_timer(&mut self, key: u32) {
-        let now = self.tcp.now;
-        let Some(socket) = self.tcp.sockets.slab.get_mut(key) else {
+        let now = self.tcp.responder.now;
+        let Some(socket) = self.tcp.endpoints.sockets.slab.get_mut(key) else {
             return;
         };
-        if !self.tcp.sockets.wheel.is_due(&mut socket.alarm, key, now) {
+        if !self
+            .tcp
+            .endpoints
+            .sockets
+            .wheel
+            .is_due(&mut socket.alarm, key, now)
+        {
             return;
         }
         let mut tell = false;
@@ -62,12 +68,15 @@ impl Timeouts<'_> {
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {
-            socket.tell_quietly(self.tcp.sessions, now);
-            let turn = self.tcp.counters.event_loop.turns;
-            self.tcp
-                .sockets
-                .take_back_chunks(key, self.tcp.sessions, turn, now);
+            socket.tell_quietly(&mut self.tcp.endpoints.sessions, now);
+            let turn = self.tcp.responder.counters.event_loop.turns;
+            self.tcp.endpoints.sockets.take_back_chunks(
+                key,
+                &mut self.tcp.endpoints.sessions,
+                turn,
+                now,
+            );
         }
-        self.tcp.sockets.touch(key);
+        self.tcp.endpoints.sockets.touch(key);
     }
 }

@@ -3,23 +3,18 @@
 //! Owns [`UdpInput`]. `input` brings datagrams whose checksums are right.
 
 use crate::access::Transport;
-use crate::answer_limit::AnswerLimits;
 use crate::at_work::AtWork;
 use crate::bytes::{part, put};
-use crate::counters::{Counters, EngineDrop};
-use crate::demux::Demux;
+use crate::counters::EngineDrop;
+use crate::endpoints::Endpoints;
 use crate::input::Carried;
-use crate::link::Link;
 use crate::responder::Responder;
-use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::socket::{Kind, Socket, as_family};
-use crate::sockets::Sockets;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Moved, STAMP_BYTES, STREAM_MAX, Stamp,
 };
-use longshore_tcp::Instant;
 use longshore_wire::WireError;
 use longshore_wire::dhcp;
 use longshore_wire::udp::{self, UdpHeader};
@@ -108,33 +103,18 @@ impl Socket {
 /// of them are meant and who may reach them, and what answers datagrams for nobody. The stack makes
 /// one for each datagram, or train of them.
 pub(crate) struct UdpInput<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) demux: &'a Demux,
-    pub(crate) sessions: &'a mut Sessions,
-    pub(crate) link: &'a mut Link,
-    pub(crate) limits: &'a mut AnswerLimits,
+    pub(crate) endpoints: &'a mut Endpoints,
+    pub(crate) responder: Responder<'a>,
     pub(crate) settings: &'a Settings,
-    pub(crate) counters: &'a mut Counters,
-    pub(crate) now: Instant,
 }
 
 impl UdpInput<'_> {
-    /// What answers datagrams for nobody.
-    fn responder(&mut self) -> Responder<'_> {
-        Responder {
-            link: self.link,
-            limits: self.limits,
-            counters: self.counters,
-            now: self.now,
-        }
-    }
-
     /// A UDP datagram, or a train of them, whose checksum is right.
     pub(crate) fn take(&mut self, carried: &Carried<'_>) {
         let (ip, bytes, gso) = (&carried.packet, carried.bytes, carried.gso);
         let (header, payload) = match split_header(bytes, gso) {
             Ok(parts) => parts,
-            Err(e) => return self.counters.drop_wire(e),
+            Err(e) => return self.responder.counters.drop_wire(e),
         };
         let local = SocketAddr::new(ip.destination(), header.dst_port);
         let remote = SocketAddr::new(ip.source(), header.src_port);
@@ -144,23 +124,31 @@ impl UdpInput<'_> {
             hops: ip.hops(),
             class: ip.class(),
         };
-        self.counters.datagrams.received += 1;
-        if header.dst_port == dhcp::CLIENT_PORT && self.link.asks_dhcp() {
-            return self.link.take_dhcp(payload, self.now, self.counters);
+        self.responder.counters.datagrams.received += 1;
+        if header.dst_port == dhcp::CLIENT_PORT && self.responder.link.asks_dhcp() {
+            return self.responder.link.take_dhcp(
+                payload,
+                self.responder.now,
+                self.responder.counters,
+            );
         }
-        if carried.packet.is_for_all(self.link) {
+        if carried.packet.is_for_all(self.responder.link) {
             return self.deliver_train(&envelope, payload, gso);
         }
-        let key = self.sockets.datagram_at(self.demux, local, remote);
-        let Some((key, socket)) = key.and_then(|key| Some((key, self.sockets.get(key)?))) else {
-            self.counters.drop(EngineDrop::NoUdpSocket);
-            return carried.refuse_port(&mut self.responder());
+        let key = self
+            .endpoints
+            .sockets
+            .datagram_at(&self.endpoints.demux, local, remote);
+        let Some((key, socket)) = key.and_then(|key| Some((key, self.endpoints.sockets.get(key)?)))
+        else {
+            self.responder.counters.drop(EngineDrop::NoUdpSocket);
+            return carried.refuse_port(&mut self.responder);
         };
         let access = &self.settings.access;
         if !socket.is_asked_for(remote)
             && !access.may_accept(Transport::Udp, remote.ip(), local.port())
         {
-            return self.counters.drop(EngineDrop::AccessDenied);
+            return self.responder.counters.drop(EngineDrop::AccessDenied);
         }
         let whole = socket.options.datagrams.is_merged();
         if gso == 0 || whole {
@@ -187,7 +175,7 @@ impl UdpInput<'_> {
             any = self.deliver_to_all(envelope, payload);
         }
         if !any {
-            self.counters.drop(EngineDrop::NoUdpSocket);
+            self.responder.counters.drop(EngineDrop::NoUdpSocket);
         }
     }
 
@@ -197,9 +185,10 @@ impl UdpInput<'_> {
         let (local, remote) = (envelope.local, envelope.remote);
         let mut any = false;
         let mut nth = 0;
-        while let Some(key) = self.demux.udp.nth_at(local, nth) {
+        while let Some(key) = self.endpoints.demux.udp.nth_at(local, nth) {
             nth += 1;
             if self
+                .endpoints
                 .sockets
                 .get(key)
                 .is_some_and(|s| s.receives_from(local.ip(), remote))
@@ -213,18 +202,18 @@ impl UdpInput<'_> {
 
     /// Puts a datagram into a socket's stream.
     fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
-        self.sessions.at_work = AtWork::Socket(key);
+        self.endpoints.sessions.at_work = AtWork::Socket(key);
         let to = envelope.local.ip();
-        let to_group = self.link.is_for_all(to);
+        let to_group = self.responder.link.is_for_all(to);
         let own = match to {
-            to if to_group => self.link.source_for_all(to),
+            to if to_group => self.responder.link.source_for_all(to),
             to => Some(to),
         };
-        let own = own.map_or(0, |own| self.link.place_of(own));
-        let Some(socket) = self.sockets.get_mut(key) else {
+        let own = own.map_or(0, |own| self.responder.link.place_of(own));
+        let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
-        let Some(s) = self.sessions.get_mut(socket.session) else {
+        let Some(s) = self.endpoints.sessions.get_mut(socket.session) else {
             return;
         };
         let Kind::Datagram(d) = &mut socket.kind else {
@@ -246,7 +235,7 @@ impl UdpInput<'_> {
         let held = d.rcv_edge - d.rcv_consumed;
         if held > socket.options.receive_buffer.into() || held + span > STREAM_MAX {
             d.overruns += 1;
-            return self.counters.drop(EngineDrop::UdpBufferFull);
+            return self.responder.counters.drop(EngineDrop::UdpBufferFull);
         }
         let clock = || self.settings.host.time_of_day_ns();
         let bytes = head_of(&record, to, clock, d.overruns);
@@ -258,7 +247,10 @@ impl UdpInput<'_> {
         let (Ok(a), Ok(b)) = (header, body) else {
             d.overruns += 1;
             let session = socket.session;
-            return self.sessions.arena_is_full(session, self.counters);
+            return self
+                .endpoints
+                .sessions
+                .arena_is_full(session, self.responder.counters);
         };
         d.rcv_edge += span;
         let count = [
@@ -272,6 +264,6 @@ impl UdpInput<'_> {
             payload.len() as u64,
         ));
         Socket::count_payload(count, &moved);
-        self.sockets.touch(key);
+        self.endpoints.sockets.touch(key);
     }
 }

@@ -178,7 +178,7 @@ impl Near {
         };
         stack.tell_rest(from);
         let (mut requests, mut frames) = (0, 0);
-        while let Some(session) = stack.sessions.get_mut(self.session)
+        while let Some(session) = stack.endpoints.sessions.get_mut(self.session)
             && let Next::Request(message, immediate) = session.host.next_request(self.channel, 8)
         {
             requests += 1;
@@ -186,7 +186,7 @@ impl Near {
             stack.handle_request(from, &request, &immediate);
         }
         if requests != 0
-            && let Some(session) = stack.sessions.get_mut(self.session)
+            && let Some(session) = stack.endpoints.sessions.get_mut(self.session)
         {
             session.host.channels.note_taken(self.channel);
         }
@@ -205,7 +205,7 @@ impl Near {
         stack.relieve_memory_pressure();
         let flushed = stack.flush();
         for late in stack.take_late_binds() {
-            stack.sessions.give_bind_up(&late);
+            stack.endpoints.sessions.give_bind_up(&late);
         }
         stack.answer_questions();
         stack.publish();
@@ -271,7 +271,7 @@ impl Near {
             assert!(self.now < until, "left for ever: {}", self.what_is_left());
             self.wait_for_next(until);
         }
-        let session = self.stack.sessions.get(self.session).expect("it goes on");
+        let session = self.stack.endpoints.sessions.get(self.session).expect("it goes on");
         assert_eq!(session.host.meter.bad_descriptors(), 0);
         // Of the listener's records, and of the datagrams', the last chunk may be there.
         assert!(session.host.receive.in_use() <= 2, "chunks are lost");

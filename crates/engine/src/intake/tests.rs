@@ -224,7 +224,7 @@ fn sessions_of_a_user_take_turns_when_it_has_had_its_share() {
     world.settle();
     let account = world.engine.attach.users.get(4_000_001).account.clone();
     for key in 0..9 {
-        let session = world.engine.stack.sessions.get_mut(key).unwrap();
+        let session = world.engine.stack.endpoints.sessions.get_mut(key).unwrap();
         session.account = Some(account.clone());
     }
     world.settle();

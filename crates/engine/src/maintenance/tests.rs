@@ -131,7 +131,7 @@ fn some_sessions_are_looked_over_in_a_turn_and_all_in_the_end() {
     let mut world = Turned::new();
     let _launchers = launchers(&mut world, MANY);
     world.settle();
-    let keys = world.engine.stack.sessions.keys();
+    let keys = world.engine.stack.endpoints.sessions.keys();
     assert_eq!(keys.len(), MANY);
     for key in keys {
         world
@@ -179,7 +179,7 @@ fn what_crossed_in_a_session_that_has_ended_still_counts() {
     world.engine.maintenance().end_session(0);
     world.settle();
     assert!(world.engine.programs.sessions.get(0).is_none());
-    assert!(world.engine.stack.sessions.get(0).is_none());
+    assert!(world.engine.stack.endpoints.sessions.get(0).is_none());
     let after = world.engine.statistics().crossings;
     assert!(after.to_adapter.descriptors >= before.to_adapter.descriptors);
     assert!(after.to_host.descriptors >= before.to_host.descriptors);
@@ -320,7 +320,7 @@ fn an_engine_wakes_for_what_is_to_be_looked_after_in_a_session() {
         file.set_len(10_000).unwrap();
         let file = longshore_hostif::adapter::OfferedFile::check(file.into()).unwrap();
         let now = world.engine.stack.now().0;
-        let half = world.engine.stack.sessions.get_mut(0).unwrap();
+        let half = world.engine.stack.endpoints.sessions.get_mut(0).unwrap();
         assert!(half.host.send.lend_file(file, now).is_ok());
     };
     for cause in 0..3 {
@@ -346,7 +346,7 @@ fn a_session_whose_memory_is_to_go_back_is_looked_over_though_it_is_parked() {
     world.settle();
     programs.iter().for_each(leaves_memory);
     world.turns(2_000);
-    assert_eq!(world.engine.stack.sessions.parked(), 2);
+    assert_eq!(world.engine.stack.endpoints.sessions.parked(), 2);
     (0..10).for_each(|_| world.later(SECOND));
     for host in &programs {
         assert!(!host.arena.has_warm_snd_chunk());
@@ -462,7 +462,7 @@ fn sessions_that_ask_for_nothing_are_parked_but_for_a_few_and_for_those_that_for
     }
     world.turns(2_000);
     // Nobody rings for a reservation.
-    let mut polled = world.engine.stack.sessions.polled().to_vec();
+    let mut polled = world.engine.stack.endpoints.sessions.polled().to_vec();
     polled.sort_unstable();
     assert_eq!(polled, [5, 6, 7]);
     // A parked one whose launcher leaves is looked over all the same.

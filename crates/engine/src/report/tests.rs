@@ -278,7 +278,7 @@ fn requests_that_cannot_be_count_with_claims_that_cannot_be() {
     let _host: [Host; 1] = world.programs();
     let bad = |world: &Turned| world.engine.statistics().drops[BAD_DESCRIPTORS];
     assert_eq!(bad(&world), 0);
-    let half = world.engine.stack.sessions.get_mut(0).unwrap();
+    let half = world.engine.stack.endpoints.sessions.get_mut(0).unwrap();
     (0..5).for_each(|_| half.host.meter.note_bad_descriptor());
     let session = world.engine.programs.sessions.get_mut(0).unwrap();
     let (pid, pidfd) = (0, None);

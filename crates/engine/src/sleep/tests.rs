@@ -60,7 +60,7 @@ fn it_looks_more_often_for_the_doorbells_of_parked_sessions() {
     let mut world = Turned::new();
     let _programs: [Host; 1] = world.programs();
     world.settle();
-    assert!(world.engine.stack.sessions.park(0));
+    assert!(world.engine.stack.endpoints.sessions.park(0));
     orders(&world);
     for (before, expected) in [
         (LOOK_FOR_PARKED_EVERY - 1, false),
@@ -235,6 +235,7 @@ fn programs_ring_for_an_engine_that_sleeps_alone() {
     world
         .engine
         .stack
+        .endpoints
         .sessions
         .get_mut(0)
         .unwrap()
@@ -257,7 +258,7 @@ fn a_session_whose_program_rings_is_parked_no_more() {
     let [mut host] = world.programs();
     world.settle();
     while world.engine.look(Some(Duration::ZERO)).unwrap() {}
-    assert!(world.engine.stack.sessions.park(0));
+    assert!(world.engine.stack.endpoints.sessions.park(0));
     let rung = |world: &Turned| {
         let crossings = world.engine.statistics().crossings;
         crossings.to_adapter.wakeups
@@ -265,7 +266,7 @@ fn a_session_whose_program_rings_is_parked_no_more() {
     let before = rung(&world);
     host.set(NOBODY, OptionName::KeepIdle, 1);
     assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
-    assert_eq!(world.engine.stack.sessions.parked(), 0);
+    assert_eq!(world.engine.stack.endpoints.sessions.parked(), 0);
     assert_eq!(rung(&world), before + 1);
     assert!(world.turn(), "what it asks is done");
 }

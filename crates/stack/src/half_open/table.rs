@@ -1,7 +1,7 @@
 //! The table of half-open connections: a record of each, the queues of their listeners, and
 //! their deadlines.
 //!
-//! Owns [`HalfOpens`]. `half_open` does what the handshakes need, and `containment` makes the lists
+//! Owns [`HalfOpens`]. `handshake` does what segments and timers ask for, and `containment` makes the lists
 //! anew after a panic.
 
 use super::on_data::OnData;
@@ -21,12 +21,31 @@ pub(crate) struct HalfOpen {
     pub(super) queue: u32,
     pub(super) place: u32,
     /// Counts it among the sockets of its user.
-    pub(super) share: Option<SocketShare>,
+    pub(crate) share: Option<SocketShare>,
     pub(super) on_data: OnData,
     pub(crate) alarm: Alarm,
 }
 
 impl HalfOpen {
+    /// One of a listener's `queue`, of which this is kept. `share` counts it among the sockets of
+    /// its user.
+    pub(crate) fn new(
+        record: longshore_tcp::HalfOpen,
+        flow: Flow,
+        queue: u32,
+        share: Option<SocketShare>,
+    ) -> Self {
+        Self {
+            record,
+            flow,
+            queue,
+            place: 0,
+            share,
+            on_data: OnData::NotYet,
+            alarm: Alarm::OFF,
+        }
+    }
+
     /// Until when what completes it is put aside, if it is.
     pub(crate) fn is_held_until(&self) -> Option<Instant> {
         self.on_data.until()
@@ -110,7 +129,7 @@ impl HalfOpens {
     }
 
     /// One of those that are to be reset.
-    pub(super) fn next_given_up(&mut self) -> Option<u32> {
+    pub(crate) fn next_given_up(&mut self) -> Option<u32> {
         while let Some(queue) = self.given_up.front().copied() {
             // From the end, where none has to move up.
             if let Some(last) = self.queues.get(queue).and_then(|q| q.keys.last()) {
@@ -123,7 +142,7 @@ impl HalfOpens {
     }
 
     /// Takes one out, of the table and of its queue.
-    pub(super) fn remove(&mut self, key: u32) -> Option<HalfOpen> {
+    pub(crate) fn remove(&mut self, key: u32) -> Option<HalfOpen> {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::half_open_goes();
         let half = self.slab.remove(key)?;
@@ -165,7 +184,7 @@ impl HalfOpens {
 
     /// Adds one. The wheel stands still while there is none, and what it then still names
     /// is gone.
-    pub(super) fn insert(&mut self, half: HalfOpen, now: Instant) -> Option<u32> {
+    pub(crate) fn insert(&mut self, half: HalfOpen, now: Instant) -> Option<u32> {
         if self.is_empty() {
             self.wheel.advance(now, &mut self.due);
             self.due.clear();
@@ -178,7 +197,7 @@ impl HalfOpens {
     }
 
     /// What was done for a connection has left it so.
-    pub(super) fn keep(&mut self, key: u32, record: longshore_tcp::HalfOpen) {
+    pub(crate) fn keep(&mut self, key: u32, record: longshore_tcp::HalfOpen) {
         if let Some(half) = self.slab.get_mut(key) {
             half.record = record;
             let deadline = half.deadline();

@@ -9,17 +9,15 @@ use crate::admission::Admission;
 use crate::audience::Audience;
 use crate::binding::Binding;
 use crate::counters::{Counters, EngineDrop};
-use crate::demux::{Demux, Flow};
+use crate::demux::Flow;
+use crate::endpoints::Endpoints;
 use crate::fast_open::new_fast_open;
-use crate::half_open::HalfOpens;
 use crate::host::MOST_BACKLOG;
 use crate::link::Link;
 use crate::local_ports::LocalPorts;
 use crate::request_error::RequestError;
-use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::socket::{Connection, Kind, Listening, Options, Socket, any_ip, as_family};
-use crate::sockets::Sockets;
 use crate::transfers::Transfers;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
@@ -29,10 +27,7 @@ use std::net::SocketAddr;
 /// Opens, binds and connects sockets: borrows them with the tables of their addresses, their
 /// sessions, the link that they connect over, and what the operator has chosen for new ones.
 pub(crate) struct Setup<'a> {
-    pub(crate) sockets: &'a mut Sockets,
-    pub(crate) half_open: &'a mut HalfOpens,
-    pub(crate) demux: &'a mut Demux,
-    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) endpoints: &'a mut Endpoints,
     pub(crate) link: &'a mut Link,
     pub(crate) settings: &'a mut Settings,
     pub(crate) counters: &'a mut Counters,
@@ -42,21 +37,13 @@ pub(crate) struct Setup<'a> {
 impl Setup<'_> {
     /// What moves bytes from one socket to another.
     pub(super) fn transfers(&mut self) -> Transfers<'_> {
-        Transfers {
-            sockets: self.sockets,
-            sessions: self.sessions,
-            counters: self.counters,
-            now: self.now,
-        }
+        self.endpoints.transfers(self.counters, self.now)
     }
 
     /// What lets connections in, and ends them.
     pub(super) fn admission(&mut self) -> Admission<'_> {
         Admission {
-            sockets: self.sockets,
-            half_open: self.half_open,
-            demux: self.demux,
-            sessions: self.sessions,
+            endpoints: self.endpoints,
             link: self.link,
             settings: self.settings,
             counters: self.counters,
@@ -78,7 +65,7 @@ impl Setup<'_> {
         }
         let settings = self.settings.host.defaults(self.now);
         let ports = settings.map_or(LocalPorts::default(), |s| s.local_ports);
-        self.demux.use_local_ports(ports);
+        self.endpoints.demux.use_local_ports(ports);
         if kind == SocketKind::Stream
             && let Some(settings) = settings
         {
@@ -87,12 +74,17 @@ impl Setup<'_> {
             options.send_buffer = settings.send_buffer;
             options.send_most = settings.send_most;
         }
-        let wanted = self.sessions.get(from.session).and_then(|s| s.congestion);
+        let wanted = self
+            .endpoints
+            .sessions
+            .get(from.session)
+            .and_then(|s| s.congestion);
         let wanted = wanted.or(self.settings.congestion);
         options.tcp.congestion = wanted.unwrap_or(options.tcp.congestion);
         options.tcp.ecn = self.settings.ecn.unwrap_or(options.tcp.ecn);
         options.tcp.user_timeout_option = self.settings.user_timeout_option;
         let s = self
+            .endpoints
             .sessions
             .get_mut(from.session)
             .ok_or(RequestError::NoSocket)?;
@@ -100,7 +92,9 @@ impl Setup<'_> {
             return Err(RequestError::NoSocket);
         }
         let Some(share) = s.take_socket_share() else {
-            self.sessions.refuse_socket(from, id, self.counters);
+            self.endpoints
+                .sessions
+                .refuse_socket(from, id, self.counters);
             return Ok(());
         };
         if options.send_buffer != longshore_hostif::SEND_BUFFER {
@@ -117,20 +111,28 @@ impl Setup<'_> {
             Kind::Idle(kind),
         );
         socket.share = share;
-        let key = self.sockets.insert(socket);
+        let key = self.endpoints.sockets.insert(socket);
         s.enter(id, key);
         Ok(())
     }
 
     /// The socket of this key, with what binds it.
     fn binding(&mut self, key: u32) -> Result<(&mut Socket, Binding<'_>), RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         let binding = Binding {
-            demux: self.demux,
+            demux: &mut self.endpoints.demux,
             link: self.link,
             access: &self.settings.access,
             counters: self.counters,
-            user: self.sessions.get(socket.session).map_or(0, |s| s.uid),
+            user: self
+                .endpoints
+                .sessions
+                .get(socket.session)
+                .map_or(0, |s| s.uid),
             now: self.now,
         };
         Ok((socket, binding))
@@ -144,7 +146,11 @@ impl Setup<'_> {
 
     /// `listen`: a socket that is not bound gets any port.
     pub(super) fn listen(&mut self, key: u32, backlog: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get(key)
+            .ok_or(RequestError::NoSocket)?;
         let v6 = socket.options.ipv6;
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
             self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
@@ -154,11 +160,15 @@ impl Setup<'_> {
         }
         let settings = self.settings.host.defaults(self.now);
         let backlog = backlog.min(settings.map_or(MOST_BACKLOG, |s| s.most_backlog));
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         let local = socket.local.ok_or(RequestError::Invalid)?;
         match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => {
-                if !self.demux.tcp.listen(local, key) {
+                if !self.endpoints.demux.tcp.listen(local, key) {
                     return Err(RequestError::AddressInUse);
                 }
                 socket.kind = Kind::Listener(Listening {
@@ -168,14 +178,14 @@ impl Setup<'_> {
                     rcv_edge: 0,
                     rcv_consumed: 0,
                     queue: AcceptQueue::default(),
-                    half_open: self.half_open.begin_queue(key),
+                    half_open: self.endpoints.half_open.begin_queue(key),
                     audience: Audience::new(),
                     shut: false,
                 });
                 Ok(())
             }
             Kind::Listener(l) => {
-                if l.shut && !self.demux.tcp.listen(local, key) {
+                if l.shut && !self.endpoints.demux.tcp.listen(local, key) {
                     return Err(RequestError::AddressInUse);
                 }
                 l.shut = false;
@@ -188,14 +198,22 @@ impl Setup<'_> {
 
     /// `connect`, and what it does to a UDP socket.
     pub(super) fn connect(&mut self, key: u32, peer: Address) -> Result<SocketAddr, RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         if peer == Address::NONE
             && matches!(socket.kind, Kind::Datagram(_))
-            && let Some(local) = socket.disconnect_datagram(key, &mut self.demux.udp)
+            && let Some(local) = socket.disconnect_datagram(key, &mut self.endpoints.demux.udp)
         {
             return Ok(local);
         }
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         let peer = peer.get().ok_or(RequestError::Invalid)?;
         match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),
@@ -209,7 +227,9 @@ impl Setup<'_> {
                 if !self.transfers().part_from_other_end(key) {
                     return Err(RequestError::TooManySockets);
                 }
-                self.sockets.leave_table(key, self.demux);
+                self.endpoints
+                    .sockets
+                    .leave_table(key, &mut self.endpoints.demux);
                 self.unbind_automatic(key)?;
                 self.open_connection(key, peer)
             }
@@ -224,7 +244,11 @@ impl Setup<'_> {
 
     /// The active open.
     fn open_connection(&mut self, key: u32, peer: SocketAddr) -> Result<SocketAddr, RequestError> {
-        let socket = self.sockets.get(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get(key)
+            .ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
         let remote = options.destination(peer)?;
         let remote = SocketAddr::new(self.link.own_for_wildcard(remote.ip()), remote.port());
@@ -239,25 +263,27 @@ impl Setup<'_> {
         let (_, mut binding) = self.binding(key)?;
         let local = binding.local_for(key, bound, remote)?;
         let flow = Flow::new(local, remote);
-        if self.demux.is_taken(&flow) {
+        if self.endpoints.demux.is_taken(&flow) {
             return Err(RequestError::NoPortLeft);
         }
         if self.settings.cut_through && self.link.is_local(to) {
             self.admission().open_pair(key, local, remote)?;
-            self.demux.tcp.stay_at(key, bound, local);
+            self.endpoints.demux.tcp.stay_at(key, bound, local);
             if bound.is_none()
-                && self.demux.is_taken(&flow)
-                && let Some(socket) = self.sockets.get_mut(key)
+                && self.endpoints.demux.is_taken(&flow)
+                && let Some(socket) = self.endpoints.sockets.get_mut(key)
             {
-                socket.hold_port(true, self.demux);
+                socket.hold_port(true, &mut self.endpoints.demux);
             }
             return Ok(as_family(local, options.ipv6));
         }
         let (mss, iss) = (
             self.link.mss_to(remote.ip(), self.now),
-            self.demux.initial_sequence(local, remote, self.now),
+            self.endpoints
+                .demux
+                .initial_sequence(local, remote, self.now),
         );
-        let offset = self.demux.timestamp_offset(local, remote);
+        let offset = self.endpoints.demux.timestamp_offset(local, remote);
         let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
         if options.fast_open_connect {
             // Its SYN carries the first data, if there is a cookie, or asks for one.
@@ -270,38 +296,50 @@ impl Setup<'_> {
                 tcb.syn_data().start(hop, true);
             }
         }
-        self.demux.insert(flow, key);
+        self.endpoints.demux.insert(flow, key);
         self.counters.tcp.active_opens += 1;
         self.transfers().let_received_go(key);
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.local = Some(local);
-        self.demux.tcp.stay_at(key, bound, local);
+        self.endpoints.demux.tcp.stay_at(key, bound, local);
         if bound.is_none()
-            && let Some(socket) = self.sockets.get_mut(key)
+            && let Some(socket) = self.endpoints.sockets.get_mut(key)
         {
-            socket.hold_port(true, self.demux);
+            socket.hold_port(true, &mut self.endpoints.demux);
         }
-        if let Some(socket) = self.sockets.get(key) {
-            socket.apply_receive_buffer(self.sessions);
+        if let Some(socket) = self.endpoints.sockets.get(key) {
+            socket.apply_receive_buffer(&self.endpoints.sessions);
         }
-        self.sockets.touch(key);
+        self.endpoints.sockets.touch(key);
         Ok(as_family(local, options.ipv6))
     }
 
     /// A socket whose connection was not made is not bound, but for what its program has chosen:
     /// the next attempt gets a port of its own.
     fn unbind_automatic(&mut self, key: u32) -> Result<(), RequestError> {
-        let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
-        socket.give_port_back(key, self.demux);
+        let socket = self
+            .endpoints
+            .sockets
+            .get_mut(key)
+            .ok_or(RequestError::NoSocket)?;
+        socket.give_port_back(key, &mut self.endpoints.demux);
         if socket.given.port() {
-            socket.leave_address(key, self.demux);
+            socket.leave_address(key, &mut self.endpoints.demux);
             return Ok(());
         }
         let (address, bound) = (socket.given.address(), socket.local.take());
         if let Some(bound) = bound.filter(|_| address) {
             self.transfers().let_received_go(key);
-            let socket = self.sockets.get_mut(key).ok_or(RequestError::NoSocket)?;
+            let socket = self
+                .endpoints
+                .sockets
+                .get_mut(key)
+                .ok_or(RequestError::NoSocket)?;
             socket.kind = Kind::Idle(SocketKind::Stream);
             let same_address = SocketAddr::new(bound.ip(), 0);
             self.bind(key, same_address.into())?;

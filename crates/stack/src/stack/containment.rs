@@ -16,7 +16,7 @@ use super::Stack;
 use crate::at_work::AtWork;
 use crate::counters::{Counters, Notice};
 use crate::demux::Demux;
-use crate::half_open::Handshakes;
+use crate::handshake::Handshakes;
 use crate::pair_end::Pair;
 use crate::slab::Slab;
 use crate::socket::{Kind, Socket};
@@ -74,16 +74,17 @@ impl<'a> Containment<'a> {
 
     /// Takes out what the panic was about whose work was being done.
     fn take_out_at_work(&mut self) -> Option<()> {
-        let session = match std::mem::replace(&mut self.stack.sessions.at_work, AtWork::Nobodys) {
-            AtWork::Nobodys => return None,
-            AtWork::HalfOpen(key) => {
-                self.stack.handshakes().forget_half_open(key);
-                return Some(());
-            }
-            AtWork::Session(session) => session,
-            AtWork::Socket(key) => self.stack.sockets.get(key)?.session,
-        };
-        self.stack.sessions.get(session)?;
+        let session =
+            match std::mem::replace(&mut self.stack.endpoints.sessions.at_work, AtWork::Nobodys) {
+                AtWork::Nobodys => return None,
+                AtWork::HalfOpen(key) => {
+                    self.stack.handshakes().forget_half_open(key);
+                    return Some(());
+                }
+                AtWork::Session(session) => session,
+                AtWork::Socket(key) => self.stack.endpoints.sockets.get(key)?.session,
+            };
+        self.stack.endpoints.sessions.get(session)?;
         (!self.sessions.contains(&session)).then(|| self.take_out(session))
     }
 
@@ -96,6 +97,7 @@ impl<'a> Containment<'a> {
         self.stack.counters.note_panic(session);
         let all = self
             .stack
+            .endpoints
             .sockets
             .iter()
             .filter(|(_, s)| s.session == session);
@@ -104,26 +106,32 @@ impl<'a> Containment<'a> {
             // Its state may be what the panic is about.
             let _ = catch_unwind(AssertUnwindSafe(|| self.reset_peer(*key)));
             let _ = catch_unwind(AssertUnwindSafe(|| {
-                self.stack.half_open.give_up_of(*key, &self.stack.sockets)
+                self.stack
+                    .endpoints
+                    .half_open
+                    .give_up_of(*key, &self.stack.endpoints.sockets)
             }));
         }
-        let removed = keys.iter().filter_map(|k| self.stack.sockets.remove(*k));
+        let removed = keys
+            .iter()
+            .filter_map(|k| self.stack.endpoints.sockets.remove(*k));
         self.sockets.extend(removed);
         self.keys.extend(keys);
-        self.stack.sessions.condemn(session);
+        self.stack.endpoints.sessions.condemn(session);
     }
 
     /// The peer of a connection is told that it is over.
     fn reset_peer(&mut self, key: u32) {
         if let Some(c) = self
             .stack
+            .endpoints
             .sockets
             .connection_mut(key)
             .filter(|c| !c.is_over)
         {
             c.tcb.abort();
-            let (sessions, link) = (&mut self.stack.sessions, &mut self.stack.link);
-            let _ = self.stack.sockets.transmit(
+            let (sessions, link) = (&mut self.stack.endpoints.sessions, &mut self.stack.link);
+            let _ = self.stack.endpoints.sockets.transmit(
                 key,
                 sessions,
                 link,
@@ -145,39 +153,49 @@ impl<'a> Containment<'a> {
     /// Makes tables, lists and timers from the sockets and half-open connections that there are,
     /// and says of each that it is at work. All of them are looked at in the next turn.
     fn remake(&mut self) {
-        let (sockets, half_open) = (self.stack.sockets.slab.keys(), self.stack.half_open.keys());
-        self.stack.sockets.begin_lists_anew(self.stack.now);
-        for key in &sockets {
-            self.stack.sessions.at_work = AtWork::Socket(*key);
-            self.stack.sockets.list_anew(*key);
-        }
-        self.stack.sessions.at_work = AtWork::Nobodys;
-        self.stack.sessions.remake_lists();
-        self.stack.half_open.begin_lists_anew(self.stack.now);
-        for key in &half_open {
-            self.stack.sessions.at_work = AtWork::HalfOpen(*key);
-            self.stack.half_open.list_anew(*key);
-        }
-        self.stack.sessions.at_work = AtWork::Nobodys;
+        let (sockets, half_open) = (
+            self.stack.endpoints.sockets.slab.keys(),
+            self.stack.endpoints.half_open.keys(),
+        );
         self.stack
+            .endpoints
+            .sockets
+            .begin_lists_anew(self.stack.now);
+        for key in &sockets {
+            self.stack.endpoints.sessions.at_work = AtWork::Socket(*key);
+            self.stack.endpoints.sockets.list_anew(*key);
+        }
+        self.stack.endpoints.sessions.at_work = AtWork::Nobodys;
+        self.stack.endpoints.sessions.remake_lists();
+        self.stack
+            .endpoints
+            .half_open
+            .begin_lists_anew(self.stack.now);
+        for key in &half_open {
+            self.stack.endpoints.sessions.at_work = AtWork::HalfOpen(*key);
+            self.stack.endpoints.half_open.list_anew(*key);
+        }
+        self.stack.endpoints.sessions.at_work = AtWork::Nobodys;
+        self.stack
+            .endpoints
             .demux
-            .begin_anew(|key| self.stack.sockets.get(key).is_some());
+            .begin_anew(|key| self.stack.endpoints.sockets.get(key).is_some());
         for key in sockets {
-            self.stack.sessions.at_work = AtWork::Socket(key);
-            if let Some(socket) = self.stack.sockets.get(key) {
-                self.stack.demux.enter_anew(key, socket);
+            self.stack.endpoints.sessions.at_work = AtWork::Socket(key);
+            if let Some(socket) = self.stack.endpoints.sockets.get(key) {
+                self.stack.endpoints.demux.enter_anew(key, socket);
             }
         }
         for key in half_open {
-            self.stack.sessions.at_work = AtWork::HalfOpen(key);
-            if let Some(half) = self.stack.half_open.get(key) {
-                self.stack.demux.insert_half_open(half.flow, key);
+            self.stack.endpoints.sessions.at_work = AtWork::HalfOpen(key);
+            if let Some(half) = self.stack.endpoints.half_open.get(key) {
+                self.stack.endpoints.demux.insert_half_open(half.flow, key);
             }
         }
-        self.stack.sessions.at_work = AtWork::Nobodys;
+        self.stack.endpoints.sessions.at_work = AtWork::Nobodys;
         self.stack
             .unanswered
-            .retain(|session| self.stack.sessions.is_served(session));
+            .retain(|session| self.stack.endpoints.sessions.is_served(session));
     }
 
     /// Sockets of other sessions whose other ends were among `gone` are reset. The sessions for
@@ -189,15 +207,21 @@ impl<'a> Containment<'a> {
             }
             _ => false,
         };
-        let lost = self.stack.sockets.iter().filter(|(_, s)| has_lost(s));
+        let lost = self
+            .stack
+            .endpoints
+            .sockets
+            .iter()
+            .filter(|(_, s)| has_lost(s));
         let lost: Vec<_> = lost.map(|(key, s)| (key, s.session)).collect();
         let mut to_end = Vec::new();
         for (key, session) in lost {
             // What both ends did may be what the panic is about.
             if catch_unwind(AssertUnwindSafe(|| {
                 self.stack
+                    .endpoints
                     .sockets
-                    .lose_other_end(key, &mut self.stack.demux)
+                    .lose_other_end(key, &mut self.stack.endpoints.demux)
             }))
             .is_err()
             {
@@ -214,6 +238,7 @@ impl<'a> Containment<'a> {
         match socket.kind {
             Kind::Listener(l) => self
                 .stack
+                .endpoints
                 .sockets
                 .given_up
                 .put_entering(socket.session, l.queue),
@@ -238,13 +263,13 @@ impl Counters {
 impl Handshakes<'_> {
     /// Forgets a half-open connection, whatever its state.
     fn forget_half_open(&mut self, key: u32) {
-        let half = self.half_open.get(key);
-        let listener = half.and_then(|half| self.half_open.listener_of(half));
-        let listener = listener.and_then(|key| self.sockets.get_mut(key));
+        let half = self.endpoints.half_open.get(key);
+        let listener = half.and_then(|half| self.endpoints.half_open.listener_of(half));
+        let listener = listener.and_then(|key| self.endpoints.sockets.get_mut(key));
         if let Some(Kind::Listener(l)) = listener.map(|s| &mut s.kind) {
             l.listener.on_half_open_gone();
         }
-        self.half_open.drop_unlisted(key);
+        self.endpoints.half_open.drop_unlisted(key);
         self.responder.counters.sessions.contained_panics += 1;
         self.responder
             .counters

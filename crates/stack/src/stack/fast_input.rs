@@ -154,7 +154,7 @@ impl Stack {
     /// whether it was.
     #[inline(never)]
     pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let (cached, key) = self.demux.cached();
+        let (cached, key) = self.endpoints.demux.cached();
         match cached.segment_of(frame, self.link.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, false>(key, segment, meta),
             None => self.frame_of_another(frame, meta),
@@ -188,17 +188,17 @@ impl Stack {
         if self.link.is_ours(remote) || remote.is_loopback() {
             return false;
         }
-        let Some(key) = self.demux.find4(&flow) else {
+        let Some(key) = self.endpoints.demux.find4(&flow) else {
             return false;
         };
-        self.demux.cache(p.cached(link), key);
+        self.endpoints.demux.cache(p.cached(link), key);
         self.segment_by_prediction::<true, false>(key, p.segment, meta)
     }
 
     /// As `frame4_of_another`, for one of IPv6.
     #[inline(never)]
     fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let (cached, key) = self.demux.cached6();
+        let (cached, key) = self.endpoints.demux.cached6();
         match cached.segment_of(frame, self.link.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, true>(key, segment, meta),
             None => self.frame6_of_another(frame, meta),
@@ -230,7 +230,7 @@ impl Stack {
         }
         let remote = SocketAddr::new(ip.source.into(), u16::from_be_bytes([a, b]));
         let local = SocketAddr::new(ip.destination.into(), u16::from_be_bytes([c, d]));
-        let Some(key) = self.demux.find6(Flow::new(local, remote), cached) else {
+        let Some(key) = self.endpoints.demux.find6(Flow::new(local, remote), cached) else {
             return false;
         };
         self.segment_by_prediction::<true, true>(key, segment, meta)
@@ -256,8 +256,8 @@ impl Stack {
         segment: &[u8],
         meta: &RxMeta,
     ) -> bool {
-        self.sessions.at_work = AtWork::Socket(key);
-        let Some(socket) = self.sockets.slab.get_mut(key) else {
+        self.endpoints.sessions.at_work = AtWork::Socket(key);
+        let Some(socket) = self.endpoints.sockets.slab.get_mut(key) else {
             return false;
         };
         let Kind::Stream(c) = &mut socket.kind else {
@@ -278,17 +278,17 @@ impl Stack {
                 && self.bulk_run.is_permitted()
                 && let Some(room) = c.rcv.room(at, payload.len())
             {
-                if !verify_copying::<V6>(&self.demux, segment, payload, room) {
+                if !verify_copying::<V6>(&self.endpoints.demux, segment, payload, room) {
                     return false;
                 }
                 c.rcv.note_placed(payload.len());
                 self.counters.prediction.data += 1;
                 self.bulk_run.note_data(key, V6, payload.len());
-                mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
+                mark_dirty(key, &mut socket.dirty, &mut self.endpoints.sockets.dirty);
                 predicted.take_data(gso_size, self.now);
                 return true;
             }
-            if !verify::<V6>(&self.demux, segment) {
+            if !verify::<V6>(&self.endpoints.demux, segment) {
                 return false;
             }
         }
@@ -299,7 +299,7 @@ impl Stack {
         {
             self.counters.prediction.data += 1;
             self.bulk_run.note_data(key, V6, payload.len());
-            mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
+            mark_dirty(key, &mut socket.dirty, &mut self.endpoints.sockets.dirty);
             predicted.take_data(gso_size, self.now);
             room.fill(payload);
             return true;
@@ -307,7 +307,7 @@ impl Stack {
         if payload.is_empty() {
             self.counters.prediction.acks += 1;
         } else {
-            let Some(session) = self.sessions.get_unshown_mut(socket.session) else {
+            let Some(session) = self.endpoints.sessions.get_unshown_mut(socket.session) else {
                 return false;
             };
             let edges = [predicted.rcv_consumed(), c.reported.rcv_edge, at];
@@ -326,7 +326,7 @@ impl Stack {
             self.counters.prediction.data += 1;
             self.bulk_run.note_data(key, V6, payload.len());
         }
-        mark_dirty(key, &mut socket.dirty, &mut self.sockets.dirty);
+        mark_dirty(key, &mut socket.dirty, &mut self.endpoints.sockets.dirty);
         predicted.take_outlined(gso_size(), self.now);
         true
     }

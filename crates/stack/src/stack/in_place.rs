@@ -259,12 +259,12 @@ impl Stack {
         };
         let below_tcp = self.link.capabilities.link_header_len() + ip;
         let port = &mut self.link.port;
-        if !port.receives_in_place() || self.demux.cached_key(is_v6) != key {
+        if !port.receives_in_place() || self.endpoints.demux.cached_key(is_v6) != key {
             return None;
         }
-        self.sessions.at_work = AtWork::Socket(key);
-        let socket = self.sockets.slab.get_mut(key)?;
-        let session = self.sessions.get_unshown_mut(socket.session)?;
+        self.endpoints.sessions.at_work = AtWork::Socket(key);
+        let socket = self.endpoints.sockets.slab.get_mut(key)?;
+        let session = self.endpoints.sessions.get_unshown_mut(socket.session)?;
         let mut next = Next::reserve(socket, session, below_tcp)?;
         let received = port.recv_in_place(buffer, next.header_len, &next.rooms());
         let Ok(Some(meta)) = received else {
@@ -277,6 +277,7 @@ impl Stack {
         if !waits && meta.checksum != RxChecksum::Unknown {
             let frame = buffer.frame(meta.len);
             segment = self
+                .endpoints
                 .demux
                 .cached_segment_of(is_v6, frame, self.link.is_bare());
         }
@@ -289,7 +290,7 @@ impl Stack {
             }
             self.counters.prediction.data += 1;
             self.counters.prediction.in_place += 1;
-            self.sockets.touch(key);
+            self.endpoints.sockets.touch(key);
             return Some(Received::InPlace(meta));
         }
         if meta.len > next.header_len {

@@ -3,7 +3,7 @@
 
 use super::Stack;
 use crate::flush::Flush;
-use crate::half_open::Handshakes;
+use crate::handshake::Handshakes;
 use crate::icmp::IcmpErrors;
 use crate::input::PacketInput;
 use crate::requests::{Requests, Setup};
@@ -16,13 +16,9 @@ impl Stack {
     /// What ends a turn.
     pub(crate) fn flushing(&mut self) -> Flush<'_> {
         Flush {
-            sockets: &mut self.sockets,
-            half_open: &mut self.half_open,
-            demux: &mut self.demux,
-            sessions: &mut self.sessions,
+            endpoints: &mut self.endpoints,
             link: &mut self.link,
             settings: &self.settings,
-            bulk_senders: &mut self.bulk_senders,
             counters: &mut self.counters,
             now: self.now,
         }
@@ -32,15 +28,14 @@ impl Stack {
     pub(crate) fn timeouts(&mut self) -> Timeouts<'_> {
         Timeouts {
             tcp: TcpInput {
-                sockets: &mut self.sockets,
-                half_open: &mut self.half_open,
-                demux: &mut self.demux,
-                sessions: &mut self.sessions,
-                link: &mut self.link,
-                limits: &mut self.limits,
+                endpoints: &mut self.endpoints,
+                responder: Responder::new(
+                    &mut self.link,
+                    &mut self.limits,
+                    &mut self.counters,
+                    self.now,
+                ),
                 settings: &self.settings,
-                counters: &mut self.counters,
-                now: self.now,
             },
             next_tick: &mut self.next_tick,
         }
@@ -50,10 +45,7 @@ impl Stack {
     pub(crate) fn requests(&mut self) -> Requests<'_> {
         Requests {
             setup: Setup {
-                sockets: &mut self.sockets,
-                half_open: &mut self.half_open,
-                demux: &mut self.demux,
-                sessions: &mut self.sessions,
+                endpoints: &mut self.endpoints,
                 link: &mut self.link,
                 settings: &mut self.settings,
                 counters: &mut self.counters,
@@ -66,25 +58,27 @@ impl Stack {
     /// What takes packets.
     pub(crate) fn packet_input(&mut self) -> PacketInput<'_> {
         PacketInput {
-            link: &mut self.link,
+            responder: Responder::new(
+                &mut self.link,
+                &mut self.limits,
+                &mut self.counters,
+                self.now,
+            ),
             fragments: &mut self.fragments,
-            limits: &mut self.limits,
-            counters: &mut self.counters,
-            now: self.now,
         }
     }
 
     /// What takes UDP datagrams.
     pub(crate) fn udp_input(&mut self) -> UdpInput<'_> {
         UdpInput {
-            sockets: &mut self.sockets,
-            demux: &self.demux,
-            sessions: &mut self.sessions,
-            link: &mut self.link,
-            limits: &mut self.limits,
+            endpoints: &mut self.endpoints,
+            responder: Responder::new(
+                &mut self.link,
+                &mut self.limits,
+                &mut self.counters,
+                self.now,
+            ),
             settings: &self.settings,
-            counters: &mut self.counters,
-            now: self.now,
         }
     }
 
@@ -98,31 +92,27 @@ impl Stack {
     /// What segments do.
     pub(crate) fn tcp_input(&mut self) -> TcpInput<'_> {
         TcpInput {
-            sockets: &mut self.sockets,
-            half_open: &mut self.half_open,
-            demux: &mut self.demux,
-            sessions: &mut self.sessions,
-            link: &mut self.link,
-            limits: &mut self.limits,
+            endpoints: &mut self.endpoints,
+            responder: Responder::new(
+                &mut self.link,
+                &mut self.limits,
+                &mut self.counters,
+                self.now,
+            ),
             settings: &self.settings,
-            counters: &mut self.counters,
-            now: self.now,
         }
     }
 
     /// The half-open connections, with what their handshakes need.
     pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
         Handshakes {
-            half_open: &mut self.half_open,
-            demux: &mut self.demux,
-            sockets: &mut self.sockets,
-            sessions: &mut self.sessions,
-            responder: Responder {
-                link: &mut self.link,
-                limits: &mut self.limits,
-                counters: &mut self.counters,
-                now: self.now,
-            },
+            endpoints: &mut self.endpoints,
+            responder: Responder::new(
+                &mut self.link,
+                &mut self.limits,
+                &mut self.counters,
+                self.now,
+            ),
         }
     }
 }

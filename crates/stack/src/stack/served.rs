@@ -7,7 +7,6 @@ use crate::input::Arrived;
 use crate::request_error::RequestError;
 use crate::requests::{EdgesTaken, From, MORE_THAN_EDGES, Moved, NOTHING};
 use crate::socket::{Kind, Socket};
-use crate::transfers::Transfers;
 use longshore_frames::RxMeta;
 use longshore_hostif::Request;
 use longshore_hostif::adapter::Immediate;
@@ -24,7 +23,7 @@ impl Stack {
     fn take_arrived(&mut self, arrived: Arrived<'_>) {
         match arrived {
             Arrived::Nothing => {}
-            Arrived::Neighbor => self.sockets.retry_unresolved(),
+            Arrived::Neighbor => self.endpoints.sockets.retry_unresolved(),
             Arrived::Whole(whole) => {
                 let arrived = self.packet_input().whole(&whole);
                 self.take_arrived(arrived);
@@ -49,7 +48,7 @@ impl Stack {
             let arrived = self.packet_input().own_packet(&own);
             self.take_arrived(arrived);
         }
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
         count
     }
 
@@ -63,22 +62,17 @@ impl Stack {
         moved: Moved,
     ) -> Result<(), RequestError> {
         let Some(key) = self.key_of(from.session, request.socket()) else {
-            self.sessions.refuse_unknown(from, request);
+            self.endpoints.sessions.refuse_unknown(from, request);
             return Ok(());
         };
-        if let Some(socket) = self.sockets.get_mut(key) {
+        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
             socket.keep_immediate(immediate);
         }
         let (_, _, flags) = moved;
         if flags.intersects(MORE_THAN_EDGES) {
             return self.requests().move_edges(from, key, moved);
         }
-        let mut transfers = Transfers {
-            sockets: &mut self.sockets,
-            sessions: &mut self.sessions,
-            counters: &mut self.counters,
-            now: self.now,
-        };
+        let mut transfers = self.endpoints.transfers(&mut self.counters, self.now);
         match transfers.take_edges(key, Some(from.channel), moved)? {
             EdgesTaken::All => Ok(()),
             taken => self
@@ -95,13 +89,13 @@ impl Stack {
             return self.requests().setup.open(from, id, kind, flags);
         }
         let Some(key) = self.key_of(from.session, id) else {
-            self.sessions.refuse_unknown(from, request);
+            self.endpoints.sessions.refuse_unknown(from, request);
             return Ok(());
         };
         match request {
             Request::Cancel { .. } => {
                 let done = self.flushing().cancel_connecting(key).map(|()| NOTHING);
-                self.sessions.answer(from, request, done);
+                self.endpoints.sessions.answer(from, request, done);
                 return Ok(());
             }
             // What was sent to it before arrives first.
@@ -129,34 +123,37 @@ impl Stack {
     /// Looks at every socket that this turn has touched, as far as the shares of their users go.
     #[inline(never)]
     pub(super) fn flush_touched(&mut self) {
-        self.sockets.are_yet_to_tell = false;
-        self.sockets.have_more_to_pass = false;
-        self.sockets.have_datagrams = false;
-        if self.sockets.dirty.len() > FEW || !self.sockets.waiting_sessions.is_empty() {
+        self.endpoints.sockets.are_yet_to_tell = false;
+        self.endpoints.sockets.have_more_to_pass = false;
+        self.endpoints.sockets.have_datagrams = false;
+        if self.endpoints.sockets.dirty.len() > FEW
+            || !self.endpoints.sockets.waiting_sessions.is_empty()
+        {
             return self.flushing().by_shares();
         }
-        let count = self.sockets.dirty.len();
+        let count = self.endpoints.sockets.dirty.len();
         for i in 0..count {
-            let Some(key) = self.sockets.dirty.get(i).copied() else {
+            let Some(key) = self.endpoints.sockets.dirty.get(i).copied() else {
                 break;
             };
             self.flush_one(key);
         }
         // What was touched meanwhile (a connection with more to send) is next
         // turn's.
-        if self.sockets.dirty.len() == count {
-            self.sockets.dirty.clear();
+        if self.endpoints.sockets.dirty.len() == count {
+            self.endpoints.sockets.dirty.clear();
         } else {
-            self.sockets.dirty.drain(..count);
+            self.endpoints.sockets.dirty.drain(..count);
         }
     }
 
     /// As `flush_touched`, of one of few.
     #[inline(never)]
     fn flush_one(&mut self, key: u32) {
-        let (sessions, link) = (&mut self.sessions, &mut self.link);
+        let (sessions, link) = (&mut self.endpoints.sessions, &mut self.link);
         let counters = &mut self.counters;
         let left = self
+            .endpoints
             .sockets
             .flush_one(key, sessions, link, counters, self.now);
         if let Some(left) = left {
@@ -172,20 +169,20 @@ impl Stack {
     /// What was sent to a UDP socket before arrives before its program changes what it takes, or
     /// closes it.
     fn pass_on_to(&mut self, key: u32) {
-        let is_any = self.sockets.have_datagrams || !self.link.own.is_empty();
+        let is_any = self.endpoints.sockets.have_datagrams || !self.link.own.is_empty();
         let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
-        if is_any && self.sockets.get(key).is_some_and(is_datagram) {
-            let at_work = self.sessions.at_work;
+        if is_any && self.endpoints.sockets.get(key).is_some_and(is_datagram) {
+            let at_work = self.endpoints.sessions.at_work;
             self.flushing().datagrams().flush_ahead();
             self.take_own_packets();
-            self.sessions.at_work = at_work;
+            self.endpoints.sessions.at_work = at_work;
         }
     }
 
     /// Does what is the work of the session of a socket.
     pub(super) fn work_for(&mut self, key: u32, work: impl FnOnce(&mut Self)) {
-        self.sessions.at_work = AtWork::Socket(key);
+        self.endpoints.sessions.at_work = AtWork::Socket(key);
         work(self);
-        self.sessions.at_work = AtWork::Nobodys;
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
     }
 }

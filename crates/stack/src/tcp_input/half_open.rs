@@ -3,7 +3,7 @@
 use super::TcpInput;
 use crate::at_work::AtWork;
 use crate::demux::Found;
-use crate::half_open::Advanced;
+use crate::handshake::Advanced;
 use crate::responder::Response;
 use longshore_tcp::Segment;
 use longshore_wire::tcp::TcpFlags;
@@ -30,12 +30,13 @@ impl TcpInput<'_> {
         if let Some(connection) = self.end_hold_before(key, segment) {
             return self.segment_for(connection, segment, payload);
         }
-        let now = self.now;
+        let now = self.responder.now;
         if self.handshakes().is_held_back(key, segment) {
             return Response::Nothing;
         }
-        let (sockets, settings) = (&self.sockets, &self.settings);
+        let (sockets, settings) = (&self.endpoints.sockets, &self.settings);
         if self
+            .endpoints
             .half_open
             .is_held_for_data(key, segment, sockets, settings, now)
         {
@@ -47,27 +48,27 @@ impl TcpInput<'_> {
 
     /// Retransmits the SYN-ACKs that are due; says whether any was.
     pub(crate) fn retransmit_syn_acks(&mut self) -> bool {
-        if self.half_open.is_empty() {
+        if self.endpoints.half_open.is_empty() {
             return false;
         }
-        let now = self.now;
-        let mut due = self.half_open.take_due(now);
+        let now = self.responder.now;
+        let mut due = self.endpoints.half_open.take_due(now);
         let any = !due.is_empty();
         for key in due.drain(..) {
-            self.sessions.at_work = AtWork::HalfOpen(key);
-            if !self.half_open.is_due(key, now) || self.end_hold(key) {
+            self.endpoints.sessions.at_work = AtWork::HalfOpen(key);
+            if !self.endpoints.half_open.is_due(key, now) || self.end_hold(key) {
                 continue;
             }
             self.handshakes().time_out(key);
         }
-        self.half_open.keep_due(due);
+        self.endpoints.half_open.keep_due(due);
         any
     }
 
     /// If something was put aside of a half-open connection, and this segment of it brings
     /// more, that is looked at first; the connection that it is then.
     fn end_hold_before(&mut self, key: u32, segment: &Segment<'_>) -> Option<u32> {
-        let half = self.half_open.get(key)?;
+        let half = self.endpoints.half_open.get(key)?;
         half.is_held_until()?;
         let flags = segment.header.flags;
         let brings_more = segment.payload_len != 0 || flags.contains(TcpFlags::FIN);
@@ -76,7 +77,7 @@ impl TcpInput<'_> {
         }
         let flow = half.flow;
         self.end_hold(key);
-        match self.demux.peek(&flow) {
+        match self.endpoints.demux.peek(&flow) {
             Some(Found::Socket(connection)) => Some(connection),
             _ => None,
         }
@@ -85,10 +86,15 @@ impl TcpInput<'_> {
     /// Looks at what was put aside of a half-open connection; `false` if nothing was. If it
     /// must not be established now, it is as if that had been lost.
     fn end_hold(&mut self, key: u32) -> bool {
-        let Some(held) = self.half_open.take_held(key) else {
+        let Some(held) = self.endpoints.half_open.take_held(key) else {
             return false;
         };
-        let Some((local, remote)) = self.half_open.get(key).map(|half| half.flow.sides()) else {
+        let Some((local, remote)) = self
+            .endpoints
+            .half_open
+            .get(key)
+            .map(|half| half.flow.sides())
+        else {
             return true;
         };
         let segment = held.segment();

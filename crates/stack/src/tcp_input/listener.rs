@@ -5,7 +5,7 @@ use super::TcpInput;
 use crate::access::Transport;
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::responder::{Responder, Response};
+use crate::responder::Response;
 use crate::socket::Kind;
 use longshore_tcp::{Disposition, DropReason, ListenVerdict, Segment, reset_for};
 use longshore_wire::SeqNumber;
@@ -24,16 +24,17 @@ impl TcpInput<'_> {
         iss_after: Option<SeqNumber>,
     ) {
         if segment.header.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
-            self.limits.syn_came();
+            self.responder.limits.syn_came();
         }
-        let spread = self.demux.hash((local, remote));
-        let found = self.demux.tcp.find_listener(local, spread);
-        self.sessions.at_work = found.map_or(AtWork::Nobodys, AtWork::Socket);
-        let Some((key, socket)) = found.and_then(|key| Some((key, self.sockets.get_mut(key)?)))
+        let spread = self.endpoints.demux.hash((local, remote));
+        let found = self.endpoints.demux.tcp.find_listener(local, spread);
+        self.endpoints.sessions.at_work = found.map_or(AtWork::Nobodys, AtWork::Socket);
+        let Some((key, socket)) =
+            found.and_then(|key| Some((key, self.endpoints.sockets.get_mut(key)?)))
         else {
-            self.counters.drop_tcp(DropReason::NoConnection);
+            self.responder.counters.drop_tcp(DropReason::NoConnection);
             if let Some(reset) = reset_for(segment) {
-                self.responder().send_reset(local, remote, &reset);
+                self.responder.send_reset(local, remote, &reset);
             }
             return;
         };
@@ -45,32 +46,28 @@ impl TcpInput<'_> {
             .access
             .may_accept(Transport::Tcp, remote.ip(), local.port())
         {
-            return self.counters.drop(EngineDrop::AccessDenied);
+            return self.responder.counters.drop(EngineDrop::AccessDenied);
         }
-        match l.listener.on_segment(segment, self.now) {
-            ListenVerdict::Drop(reason) => self.counters.drop_tcp(reason),
+        match l.listener.on_segment(segment, self.responder.now) {
+            ListenVerdict::Drop(reason) => self.responder.counters.drop_tcp(reason),
             ListenVerdict::Reset(reset) => {
-                self.counters.drop_tcp(DropReason::ListenNoSyn);
-                self.responder().send_reset(local, remote, &reset);
+                self.responder.counters.drop_tcp(DropReason::ListenNoSyn);
+                self.responder.send_reset(local, remote, &reset);
             }
             ListenVerdict::AnswerWithCookie => {
                 let options = socket.options;
-                let mut responder = Responder {
-                    link: self.link,
-                    limits: self.limits,
-                    counters: self.counters,
-                    now: self.now,
-                };
                 let sides = (local, remote);
-                responder.answer_with_cookie(self.demux, sides, &options, segment);
+                self.responder
+                    .answer_with_cookie(&self.endpoints.demux, sides, &options, segment);
             }
             ListenVerdict::CheckCookie(_) | ListenVerdict::Accept
                 if self
+                    .endpoints
                     .sessions
                     .account_of(socket.session)
                     .is_some_and(|account| account.is_out_of_sockets()) =>
             {
-                self.counters.drop(EngineDrop::UserSockets);
+                self.responder.counters.drop(EngineDrop::UserSockets);
             }
             ListenVerdict::CheckCookie(reset) => {
                 let sides = (local, remote);
@@ -93,13 +90,13 @@ impl TcpInput<'_> {
 
     /// A connection has been made for a SYN whose cookie is right.
     fn open_fast(&mut self, key: u32, listener: u32, segment: &Segment<'_>, payload: &[u8]) {
-        let now = self.now;
-        let Some(c) = self.sockets.connection_mut(key) else {
+        let now = self.responder.now;
+        let Some(c) = self.endpoints.sockets.connection_mut(key) else {
             return;
         };
         c.fast_open_of = Some(listener);
         let disposition = c.tcb.syn_data().accept(segment, now);
-        self.counters.tcp.fast_opens += 1;
+        self.responder.counters.tcp.fast_opens += 1;
         self.admission().established(key);
         if let Some(place) = disposition.place
             && let Some(bytes) = payload.get(..place.len as usize)
@@ -116,10 +113,10 @@ impl TcpInput<'_> {
         disposition: &Disposition,
         payload: &[u8],
     ) -> Response {
-        self.sessions.at_work = AtWork::Socket(key);
-        self.counters.prediction.missed_data += u64::from(!payload.is_empty());
+        self.endpoints.sessions.at_work = AtWork::Socket(key);
+        self.responder.counters.prediction.missed_data += u64::from(!payload.is_empty());
         if let Some(reason) = disposition.drop {
-            self.counters.drop_tcp(reason);
+            self.responder.counters.drop_tcp(reason);
         }
         self.admission().established(key);
         self.finish_segment(key, disposition, payload)

@@ -26,7 +26,7 @@ fn unaccepted(single: &Single, listener: SocketId, connections: &[SocketId]) -> 
     let stack = &single.stack;
     let kind_of = |id: SocketId| {
         let key = stack.key_of(single.session(), id)?;
-        stack.sockets.get(key).map(|socket| &socket.kind)
+        stack.endpoints.sockets.get(key).map(|socket| &socket.kind)
     };
     let Some(Kind::Listener(l)) = kind_of(listener) else {
         panic!("it listens")
@@ -70,7 +70,7 @@ fn those_before_it_are_accepted_with_it() {
     assert_eq!(unaccepted(&single, listener, &[next]), (1, 1));
     says(&mut single, next);
     assert_eq!(unaccepted(&single, listener, &[next]), (0, 0));
-    let session = single.stack.sessions.get(single.session());
+    let session = single.stack.endpoints.sessions.get(single.session());
     assert_eq!(session.unwrap().host.meter.bad_descriptors(), 0);
 }
 

@@ -258,7 +258,7 @@ fn how_a_connection_closes_is_seen_by_its_peer() {
         assert_eq!(has(TcpFlags::FIN), !resets, "{unread} {linger:?}");
         let written = sent.iter().any(|sent| sent.payload == b"bye");
         assert!(written || unread, "what was written goes first: {linger:?}");
-        let left = single.stack.sockets.len();
+        let left = single.stack.endpoints.sockets.len();
         assert_eq!(left, if resets { 1 } else { 2 });
     }
 }

@@ -159,7 +159,7 @@ fn the_accept_queue_is_reset_in_parts(end: impl FnOnce(&mut Single, SocketId)) {
     assert_eq!(reset, usize::from(WAITING));
     assert!(turns > usize::from(WAITING) / UNACCEPTED);
     // All that had blocks have given them back, but for the listener's, if it is there.
-    let names = single.stack.sockets.len();
+    let names = single.stack.endpoints.sockets.len();
     assert!(names <= 1, "{names} sockets are left");
 }
 
@@ -195,7 +195,11 @@ fn a_listener_that_listens_again_hands_out_none_that_was_reset() {
     for _ in 0..5 {
         single.turn();
     }
-    assert_eq!(single.stack.sockets.len(), 2, "the listener and the last");
+    assert_eq!(
+        single.stack.endpoints.sockets.len(),
+        2,
+        "the listener and the last"
+    );
     single.sent();
     single.segment(&kept, b"here");
     single.turn_after(100_000);
@@ -234,7 +238,7 @@ fn accepts_many() -> (Single, SocketId) {
 /// How many connections a listener still has.
 fn unaccepted(single: &Single) -> usize {
     let waits = |kind: &Kind| matches!(kind, Kind::Stream(c) if c.listener.is_some());
-    let sockets = single.stack.sockets.iter();
+    let sockets = single.stack.endpoints.sockets.iter();
     sockets.filter(|(_, s)| waits(&s.kind)).count()
 }
 
@@ -262,7 +266,7 @@ fn what_a_host_has_accepted_at_once_is_its_own_in_parts() {
     single.close(listener);
     turns_in_parts(&mut single);
     assert!(single.sent().is_empty(), "none is reset");
-    assert_eq!(single.stack.sockets.len(), usize::from(WAITING));
+    assert_eq!(single.stack.endpoints.sockets.len(), usize::from(WAITING));
 }
 
 #[test]
@@ -276,16 +280,16 @@ fn what_a_host_has_accepted_stays_its_own_when_it_closes_the_listener_next() {
     assert_eq!(reset.len(), 1, "the one that was not accepted");
     assert!(reset[0].flags.contains(TcpFlags::RST));
     assert_eq!(unaccepted(&single), 0);
-    assert_eq!(single.stack.sockets.len(), usize::from(WAITING));
+    assert_eq!(single.stack.endpoints.sockets.len(), usize::from(WAITING));
 }
 
 /// What [`Undelivered`] is found to be at last, and in how many looks, each at some sockets.
 fn looks(single: &mut Single) -> (Undelivered, usize) {
     let mut looks = 0;
     loop {
-        let before = single.stack.sockets.delivered_below;
+        let before = single.stack.endpoints.sockets.delivered_below;
         let found = single.stack.look_for_undelivered();
-        let looked_at = single.stack.sockets.delivered_below - before;
+        let looked_at = single.stack.endpoints.sockets.delivered_below - before;
         assert!(looked_at as usize <= UNACCEPTED, "{looked_at} at once");
         looks += 1;
         if found != Undelivered::Unknown {
@@ -300,6 +304,7 @@ fn what_programs_have_left_to_deliver_is_looked_for_in_parts() {
     turns_in_parts(&mut single);
     let accepted = single
         .stack
+        .endpoints
         .sockets
         .iter()
         .filter(|(_, s)| s.id != listener);
@@ -344,7 +349,7 @@ fn what_programs_have_left_to_deliver_is_looked_for_in_parts() {
 /// How many of our own connecting sockets were refused.
 fn refused(single: &Single) -> usize {
     let is_refused = |kind: &Kind| matches!(kind, Kind::Pair(p) if p.dead.is_some());
-    let sockets = single.stack.sockets.iter();
+    let sockets = single.stack.endpoints.sockets.iter();
     sockets.filter(|(_, s)| is_refused(&s.kind)).count()
 }
 
@@ -363,11 +368,11 @@ fn our_own_sockets_in_line_enter_as_there_is_room_and_are_refused_in_parts() {
     }
     single.turn();
     let all = 1 + usize::from(WAITING);
-    assert_eq!(single.stack.sockets.len(), all + entered);
+    assert_eq!(single.stack.endpoints.sockets.len(), all + entered);
     // Two are accepted: two of those in line enter.
     single.edges(listener, 2 * ACCEPT_RECORD as u64, EdgeFlags::empty());
     single.turn();
-    assert_eq!(single.stack.sockets.len(), all + entered + 2);
+    assert_eq!(single.stack.endpoints.sockets.len(), all + entered + 2);
 
     single.close(listener);
     let mut turns = 0;

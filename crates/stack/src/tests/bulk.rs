@@ -41,16 +41,16 @@ fn filled(single: &mut Single, count: u16) -> Vec<(SocketId, TcpHeader)> {
         };
         single.ask(0, &request);
     }
-    let keys = single.stack.sockets.iter();
+    let keys = single.stack.endpoints.sockets.iter();
     let keys: Vec<u32> = keys
         .filter(|(_, socket)| matches!(socket.kind, Kind::Stream(_)))
         .map(|(key, _)| key)
         .collect();
     for key in keys {
-        let socket = single.stack.sockets.get_mut(key).unwrap();
+        let socket = single.stack.endpoints.sockets.get_mut(key).unwrap();
         socket.options.send_buffer = SIZE;
         socket.options.send_fixed = socket.id == sockets[sockets.len() - 1];
-        let session = single.stack.sessions.get(socket.session).unwrap();
+        let session = single.stack.endpoints.sessions.get(socket.session).unwrap();
         session.host.blocks().set_send_limit(socket.id.index, SIZE);
     }
     single.turn();

@@ -232,7 +232,7 @@ fn edges_that_cannot_be_are_counted_and_without_effect() {
         let socket = make(&mut single);
         single.turn();
         let bad = |single: &Single| {
-            let session = single.stack.sessions.get(single.session());
+            let session = single.stack.endpoints.sessions.get(single.session());
             session.unwrap().host.meter.bad_descriptors()
         };
         let before = bad(&single);
@@ -253,7 +253,13 @@ fn edges_that_cannot_be_are_counted_and_without_effect() {
             assert_eq!(bad(&single) - before, times as u64 + 1, "{number}");
         }
         assert_eq!(
-            single.stack.sockets.iter().map(|(_, s)| s.snd_edge()).max(),
+            single
+                .stack
+                .endpoints
+                .sockets
+                .iter()
+                .map(|(_, s)| s.snd_edge())
+                .max(),
             Some(0)
         );
     }
@@ -406,7 +412,12 @@ fn the_memory_of_datagrams_that_were_read_is_free_again() {
     single.edges(socket, span, EdgeFlags::empty());
     single.turn();
     assert_eq!(single.free_chunks(), free);
-    let session = single.stack.sessions.get(single.session()).unwrap();
+    let session = single
+        .stack
+        .endpoints
+        .sessions
+        .get(single.session())
+        .unwrap();
     assert_eq!(session.host.meter.bad_descriptors(), 0);
     datagram(&mut single, b"three");
     let mut record = [0; 32];

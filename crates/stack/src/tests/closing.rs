@@ -51,7 +51,7 @@ fn in_time_wait() -> (Single, TcpHeader) {
     assert_eq!(
         (
             single.stack.status().wait_count(),
-            single.stack.sockets.len()
+            single.stack.endpoints.sockets.len()
         ),
         (0, 2)
     );
@@ -65,7 +65,7 @@ fn in_time_wait() -> (Single, TcpHeader) {
 #[test]
 fn time_wait_takes_no_socket_and_ends() {
     let (mut single, next) = in_time_wait();
-    assert_eq!(single.stack.sockets.len(), 1, "the listener");
+    assert_eq!(single.stack.endpoints.sockets.len(), 1, "the listener");
     let wait = single.stack.status().waits().next().unwrap();
     assert_eq!((wait.local.port(), wait.peer.port()), (80, next.src_port));
     assert!((50_000_000..=60_000_000).contains(&wait.lasts));
@@ -146,16 +146,16 @@ fn who_closes_second_is_gone_at_once() {
     let told = single.told_of(socket).expect("the end");
     assert!(told.flags.contains(EdgeFlags::PEER_FIN));
     close(&mut single, socket);
-    assert_eq!(single.stack.sockets.len(), 2);
+    assert_eq!(single.stack.endpoints.sockets.len(), 2);
     comes(&mut single, &next, 1, 1, TcpFlags::ACK);
     assert_eq!(
         (
             single.stack.status().wait_count(),
-            single.stack.sockets.len()
+            single.stack.endpoints.sockets.len()
         ),
         (0, 1)
     );
-    assert_eq!(single.stack.demux.flows(), 0);
+    assert_eq!(single.stack.endpoints.demux.flows(), 0);
     // The block is another's.
     let free = single
         .arena
@@ -192,12 +192,12 @@ fn what_was_written_is_delivered_after_the_close() {
             .count();
     }
     assert!(again >= 1, "{again}");
-    assert_eq!(single.stack.sockets.len(), 2);
+    assert_eq!(single.stack.endpoints.sockets.len(), 2);
     assert!(single.stack.counters.tcp.retransmissions >= 1);
     comes(&mut single, &next, 0, 0, TcpFlags::RST);
     assert_eq!(
         (
-            single.stack.sockets.len(),
+            single.stack.endpoints.sockets.len(),
             single.stack.status().wait_count()
         ),
         (1, 0)
@@ -223,7 +223,7 @@ fn data_for_a_closed_connection_are_reset() {
     assert!(single.sent().pop().unwrap().flags.contains(TcpFlags::RST));
     assert_eq!(
         (
-            single.stack.sockets.len(),
+            single.stack.endpoints.sockets.len(),
             single.stack.status().wait_count()
         ),
         (1, 0)
@@ -238,11 +238,11 @@ fn a_half_that_never_ends_is_given_up() {
     close(&mut single, socket);
     comes(&mut single, &next, 0, 1, TcpFlags::ACK);
     single.turn_after(4_000_000);
-    assert_eq!(single.stack.sockets.len(), 2);
+    assert_eq!(single.stack.endpoints.sockets.len(), 2);
     for _ in 0..3 {
         single.turn_after(1_000_000);
     }
-    assert_eq!(single.stack.sockets.len(), 1);
+    assert_eq!(single.stack.endpoints.sockets.len(), 1);
 }
 
 /// A peer that never answers is given up, and the program is told why.
@@ -265,8 +265,8 @@ fn a_peer_that_is_silent_is_given_up() {
     assert_eq!(told.errno, 110);
     assert!(single.now.since(begun) >= 9_000_000);
     // It is in no table, and the program has the socket still.
-    assert_eq!(single.stack.demux.flows(), 0);
-    assert_eq!(single.stack.sockets.len(), 2);
+    assert_eq!(single.stack.endpoints.demux.flows(), 0);
+    assert_eq!(single.stack.endpoints.sockets.len(), 2);
     close(&mut single, socket);
-    assert_eq!(single.stack.sockets.len(), 1);
+    assert_eq!(single.stack.endpoints.sockets.len(), 1);
 }

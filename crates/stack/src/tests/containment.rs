@@ -124,7 +124,7 @@ fn open(single: &mut Single, session: u32, arena: &Arena) -> SocketId {
 /// A panic in the work for a session, and another while that is contained; which sessions end.
 fn contained(single: &mut Single, session: u32, wanted: impl FnOnce()) -> Vec<u32> {
     wanted();
-    single.stack.sessions.at_work = AtWork::Session(session);
+    single.stack.endpoints.sessions.at_work = AtWork::Session(session);
     let contained = catch_unwind(AssertUnwindSafe(|| single.stack.contain_panic()));
     assert_eq!(panic_no_more(), None, "it has come to that");
     let ended = contained
@@ -159,6 +159,7 @@ fn a_panic_as_lists_are_made_anew_ends_the_session_that_it_is_about_as_well() {
         assert_eq!(single.stack.counters.sessions.contained_panics, 2);
         let of_well = single
             .stack
+            .endpoints
             .sockets
             .iter()
             .filter(|(_, s)| s.session == well);

@@ -56,7 +56,12 @@ fn what_is_refused_is_not_kept() {
         );
         single.turn();
     }
-    let kept = single.stack.sessions.iter().map(|(_, s)| s.forwards.len());
+    let kept = single
+        .stack
+        .endpoints
+        .sessions
+        .iter()
+        .map(|(_, s)| s.forwards.len());
     assert_eq!(kept.sum::<usize>(), 0);
     assert_eq!(single.stack.counters.own_bytes.forwarded, 0);
 }
@@ -80,9 +85,10 @@ fn what_is_held_back_stays_so_when_its_host_reads() {
     let moved = |single: &Single| {
         let key = single
             .stack
+            .endpoints
             .sessions
             .socket_of(single.session(), socket.index);
-        match key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind)) {
+        match key.and_then(|key| Some(&single.stack.endpoints.sockets.get(key)?.kind)) {
             Some(Kind::Pair(p)) => p.snd.moved(),
             other => panic!("{other:?}"),
         }
@@ -134,9 +140,10 @@ fn who_has_read_too_much_is_not_believed_later() {
     single.turn();
     let key = single
         .stack
+        .endpoints
         .sessions
         .socket_of(single.session(), source.index);
-    let read = |single: &Single| single.stack.sockets.get(key.unwrap())?.received();
+    let read = |single: &Single| single.stack.endpoints.sockets.get(key.unwrap())?.received();
     assert_eq!(read(&single), Some((0, LEAST_FORWARD)));
     to.ack = to.ack.add(LEAST_FORWARD as u32);
     single.segment(&to, &[]);

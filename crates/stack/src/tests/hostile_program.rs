@@ -70,7 +70,13 @@ impl Hostile {
         };
         let (fd, id) = content.file();
         let kept = fd.try_clone().unwrap();
-        let host = &mut single.stack.sessions.get_mut(session).unwrap().host;
+        let host = &mut single
+            .stack
+            .endpoints
+            .sessions
+            .get_mut(session)
+            .unwrap()
+            .host;
         assert!(
             host.send
                 .lend_file(OfferedFile::check(fd).unwrap(), 0)
@@ -162,7 +168,7 @@ impl Hostile {
             match self.host(single).next_request(from.channel, 8) {
                 Next::Request(message, immediate) => match Request::decode(&message) {
                     Ok(request) => single.stack.handle_request(from, &request, &immediate),
-                    Err(_) => single.stack.sessions.count_bad(self.session),
+                    Err(_) => single.stack.endpoints.sessions.count_bad(self.session),
                 },
                 Next::Broken => return self.begin_channel(single),
                 _ => break,
@@ -173,7 +179,13 @@ impl Hostile {
 
     /// The stack's half of its session.
     fn host<'a>(&self, single: &'a mut Single) -> &'a mut AdapterSession {
-        &mut single.stack.sessions.get_mut(self.session).unwrap().host
+        &mut single
+            .stack
+            .endpoints
+            .sessions
+            .get_mut(self.session)
+            .unwrap()
+            .host
     }
 
     /// Its ring is broken: another process of it has another.
@@ -205,21 +217,25 @@ impl Hostile {
         // What is in use is asked for once more, as the engine does it, and given up.
         for late in single.stack.take_late_binds() {
             if !single.stack.bind_again(&late) {
-                single.stack.sessions.give_bind_up(&late);
+                single.stack.endpoints.sessions.give_bind_up(&late);
             }
         }
     }
 
     /// Its process is gone, as the engine sees to it.
     fn end(&mut self, single: &mut Single) {
-        let Some(session) = single.stack.sessions.get_mut(self.session) else {
+        let Some(session) = single.stack.endpoints.sessions.get_mut(self.session) else {
             return;
         };
         for channel in 0..=self.channel.index() {
             session.host.close_channel(channel as u16);
         }
         for index in session.sockets_among(0..session.blocks()) {
-            let key = single.stack.sessions.socket_of(self.session, index);
+            let key = single
+                .stack
+                .endpoints
+                .sessions
+                .socket_of(self.session, index);
             let key = key.expect("its session knows it");
             for channel in 0..=self.channel.index() {
                 single.stack.forget_subscriber(key, channel as u16);
@@ -260,9 +276,10 @@ fn run(seed: u64) -> [u64; 2] {
     let stream = |socket: &&SocketId| {
         let key = single
             .stack
+            .endpoints
             .sessions
             .socket_of(hostile.session, socket.index);
-        let kind = key.and_then(|key| Some(&single.stack.sockets.get(key)?.kind));
+        let kind = key.and_then(|key| Some(&single.stack.endpoints.sockets.get(key)?.kind));
         matches!(kind, Some(Kind::Idle(SocketKind::Stream)))
     };
     hostile.within = hostile.sockets.iter().skip(1).find(stream).copied();
@@ -309,7 +326,7 @@ fn run(seed: u64) -> [u64; 2] {
         single.turn_after(5_000_000);
         single.sent();
     }
-    let left = single.stack.sockets.iter();
+    let left = single.stack.endpoints.sockets.iter();
     let left: Vec<_> = left.filter(|(_, s)| s.session == hostile.session).collect();
     assert!(left.is_empty(), "{left:#?}");
     assert_eq!(single.stack.status().half_open_count(), 0);

@@ -196,7 +196,13 @@ fn a_user_with_all_its_sockets_gets_no_connection() {
     let mut single = Single::new(GEOMETRY, 1);
     let account = Arc::new(Account::new(2));
     let session = single.session();
-    single.stack.sessions.get_mut(session).unwrap().account = Some(account);
+    single
+        .stack
+        .endpoints
+        .sessions
+        .get_mut(session)
+        .unwrap()
+        .account = Some(account);
     let listener = single.listen();
     single.turn();
     single.connect(0);
@@ -239,13 +245,13 @@ fn without_a_place_for_it_a_connection_is_not_accepted() {
     single.connect(0);
     single.turn();
     single.sent();
-    let before = single.stack.sockets.len();
+    let before = single.stack.endpoints.sockets.len();
     single.connect(1);
     single.turn();
     let reset = single.sent().pop().expect("a reset");
     assert!(reset.flags.contains(TcpFlags::RST));
     assert_eq!(single.dropped(EngineDrop::NoSocketLeft.name()), 1);
-    assert_eq!(single.stack.sockets.len(), before);
+    assert_eq!(single.stack.endpoints.sockets.len(), before);
     accepted(&mut single, listener, 0);
 
     for (chunks, room) in [(FEW_CHUNKS, false), (FEW_CHUNKS + 1, true)] {
@@ -276,9 +282,16 @@ fn a_listener_may_be_shut_down_and_listen_again() {
     let local = |single: &Single, socket: SocketId| {
         let key = single
             .stack
+            .endpoints
             .sessions
             .socket_of(single.session(), socket.index);
-        single.stack.sockets.get(key.unwrap()).unwrap().local
+        single
+            .stack
+            .endpoints
+            .sockets
+            .get(key.unwrap())
+            .unwrap()
+            .local
     };
     assert!(local(&single, socket).is_some_and(|local| local.port() != 0));
 

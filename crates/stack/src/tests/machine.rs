@@ -155,7 +155,7 @@ impl Machine {
     /// Its program answers with a file, which the stack has.
     pub(super) fn lend(&mut self, response: &Response) {
         let (fd, id) = response.file();
-        let session = self.stack.sessions.get_mut(self.session).unwrap();
+        let session = self.stack.endpoints.sessions.get_mut(self.session).unwrap();
         let file = OfferedFile::check(fd).unwrap();
         assert!(session.host.send.lend_file(file, 0).is_ok());
         self.program.file = Some(id);
@@ -182,23 +182,30 @@ impl Machine {
 
     /// What crossed, by the meter.
     pub(super) fn crossings(&self) -> Meter {
-        let session = self.stack.sessions.get(self.session).unwrap();
+        let session = self.stack.endpoints.sessions.get(self.session).unwrap();
         session.host.crossings()
     }
 
     /// Each socket has the descriptors that were seen to be about it, and all together have no
     /// more than the session.
     fn compare_sockets(&self) {
-        let (Some(observer), Some(session)) =
-            (&self.observer, self.stack.sessions.get(self.session))
-        else {
+        let (Some(observer), Some(session)) = (
+            &self.observer,
+            self.stack.endpoints.sessions.get(self.session),
+        ) else {
             return;
         };
         let mut all = Meter::default();
         for (_, socket) in self.stack.status().sockets(0) {
             all.add(&socket.meter);
         }
-        for (_, socket) in self.stack.sockets.iter().filter(|(_, s)| s.has_block()) {
+        for (_, socket) in self
+            .stack
+            .endpoints
+            .sockets
+            .iter()
+            .filter(|(_, s)| s.has_block())
+        {
             let counted = session.host.meter.of(socket.id);
             let seen = observer.of_socket(socket.id);
             assert_eq!(counted.to_adapter.descriptors, seen.to_adapter);
@@ -242,7 +249,7 @@ impl Machine {
             Err(_) => {
                 let ended = self.stack.contain_panic();
                 assert_eq!(ended, Some(vec![self.session]), "a panic in nobody's work");
-                assert_eq!(self.stack.sockets.len(), 0);
+                assert_eq!(self.stack.endpoints.sockets.len(), 0);
                 self.stack.check().unwrap();
                 self.channel = None;
                 true
@@ -276,7 +283,7 @@ impl Machine {
     /// Takes requests if they are due.
     fn take_due_requests(&mut self, now: Instant) -> bool {
         self.requests_at = None;
-        let Some(session) = self.stack.sessions.get_mut(self.session) else {
+        let Some(session) = self.stack.endpoints.sessions.get_mut(self.session) else {
             return false;
         };
         match session.host.requests_due(now.0, DELAYS) {
@@ -290,7 +297,7 @@ impl Machine {
 
     /// Takes those that are to be taken before a frame.
     fn take_requests_before_frames(&mut self) {
-        let session = self.stack.sessions.get(self.session);
+        let session = self.stack.endpoints.sessions.get(self.session);
         if session.is_some_and(|s| s.host.pending.has_any_before_frames()) {
             self.take_requests();
         }
@@ -300,7 +307,7 @@ impl Machine {
         let Some(channel) = self.channel else {
             return false;
         };
-        if let Some(session) = self.stack.sessions.get_mut(self.session) {
+        if let Some(session) = self.stack.endpoints.sessions.get_mut(self.session) {
             session.host.pending.begin();
         }
         let from = From {
@@ -309,7 +316,7 @@ impl Machine {
         };
         self.stack.tell_rest(from);
         let mut taken = 0;
-        while let Some(session) = self.stack.sessions.get_mut(self.session)
+        while let Some(session) = self.stack.endpoints.sessions.get_mut(self.session)
             && let Next::Request(message, immediate) = session.host.next_request(channel, 8)
         {
             taken += 1;
@@ -317,7 +324,7 @@ impl Machine {
             self.stack.handle_request(from, &request, &immediate);
         }
         if taken != 0
-            && let Some(session) = self.stack.sessions.get_mut(self.session)
+            && let Some(session) = self.stack.endpoints.sessions.get_mut(self.session)
         {
             session.host.channels.note_taken(channel);
         }
@@ -415,7 +422,7 @@ impl Machine {
         let Some(channel) = self.channel.take() else {
             return;
         };
-        let Some(session) = self.stack.sessions.get_mut(self.session) else {
+        let Some(session) = self.stack.endpoints.sessions.get_mut(self.session) else {
             return;
         };
         let Some(ended) = self.processes.take_ended(channel) else {
@@ -424,7 +431,7 @@ impl Machine {
         session.host.close_channel(channel);
         session.host.wakeups.free_waiters_of(ended.name);
         for index in session.sockets_among(0..session.blocks()) {
-            let key = self.stack.sessions.socket_of(self.session, index);
+            let key = self.stack.endpoints.sessions.socket_of(self.session, index);
             let key = key.expect("its session knows it");
             self.stack.forget_subscriber(key, channel);
             if !self.stack.status().is_orphan(key) {
@@ -461,9 +468,13 @@ impl Machine {
     /// Whether nothing is left of what was done.
     pub(super) fn assert_empty(&self) {
         let stack = &self.stack;
-        assert_eq!(stack.sockets.len(), 0, "sockets are left");
-        assert_eq!(stack.demux.waiting_count(), 0, "TIME-WAIT is for ever");
-        let session = stack.sessions.get(self.session).unwrap();
+        assert_eq!(stack.endpoints.sockets.len(), 0, "sockets are left");
+        assert_eq!(
+            stack.endpoints.demux.waiting_count(),
+            0,
+            "TIME-WAIT is for ever"
+        );
+        let session = stack.endpoints.sessions.get(self.session).unwrap();
         assert_eq!(session.sockets(), 0);
         if !session.is_condemned() {
             assert_eq!(session.host.receive.in_use(), 0, "chunks are lost");

@@ -126,7 +126,7 @@ fn forged_segments_are_challenged_now_and_then_and_counted() {
 #[test]
 fn floods_of_fins_close_nothing_and_leave_nothing() {
     let (mut single, next) = connected();
-    let (sockets, free) = (single.stack.sockets.len(), single.free_chunks());
+    let (sockets, free) = (single.stack.endpoints.sockets.len(), single.free_chunks());
     let before: u64 = single.stack.counters.drops().map(|(_, n)| n).sum();
     let mut answers = [0_u64; 3];
     for n in 0..MANY {
@@ -145,9 +145,9 @@ fn floods_of_fins_close_nothing_and_leave_nothing() {
     assert!(answers.iter().all(|n| *n <= MANY.into()), "{answers:?}");
     let after: u64 = single.stack.counters.drops().map(|(_, n)| n).sum();
     assert_eq!(after - before, 3 * u64::from(MANY));
-    assert_eq!(single.stack.sockets.len(), sockets);
+    assert_eq!(single.stack.endpoints.sockets.len(), sockets);
     assert_eq!(single.stack.status().half_open_count(), 0);
-    assert_eq!(single.stack.demux.waiting_count(), 0);
+    assert_eq!(single.stack.endpoints.demux.waiting_count(), 0);
     assert_eq!(single.free_chunks(), free);
     single.segment(&next, b"still there");
     single.turn_after(CHALLENGE_US);
@@ -381,8 +381,8 @@ fn who_never_opens_the_window_is_forgotten_after_the_program() {
     };
     let probes = pass(&mut single, 60);
     assert!((30..60).contains(&probes), "{probes} in an hour");
-    let sockets = single.stack.sockets.len();
+    let sockets = single.stack.endpoints.sockets.len();
     close(&mut single, socket, 10_000);
     pass(&mut single, 20);
-    assert_eq!(single.stack.sockets.len(), sockets - 1);
+    assert_eq!(single.stack.endpoints.sockets.len(), sockets - 1);
 }

@@ -40,7 +40,7 @@ fn read(single: &mut Single, socket: SocketId, rcv_consumed: u64, minutes: u64) 
         single.turn_after(MINUTE_US);
     }
     let key = single.stack.key_of(single.session(), socket).unwrap();
-    single.stack.sockets.pair_mut(key).unwrap().dead
+    single.stack.endpoints.sockets.pair_mut(key).unwrap().dead
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn what_nobody_reads_is_given_up_after_its_program() {
     for rcv_consumed in [1, 100_000, 200_000] {
         assert_eq!(read(&mut single, reader, rcv_consumed, 3), None);
     }
-    assert_eq!(single.stack.sockets.len(), 3);
+    assert_eq!(single.stack.endpoints.sockets.len(), 3);
     // Nothing is.
     assert_eq!(read(&mut single, reader, 200_000, 2), Some(RESET));
     assert_eq!(
-        single.stack.sockets.len(),
+        single.stack.endpoints.sockets.len(),
         2,
         "the listener's and the reader"
     );
@@ -136,7 +136,7 @@ fn answered_and_closed(writes_first: bool) -> (u64, Option<u16>) {
     }
     single.turn();
     let key = single.stack.key_of(single.session(), client).unwrap();
-    let end = single.stack.sockets.pair_mut(key).unwrap();
+    let end = single.stack.endpoints.sockets.pair_mut(key).unwrap();
     (end.rcv.edge(), end.dead)
 }
 

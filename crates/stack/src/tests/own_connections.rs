@@ -333,7 +333,7 @@ fn a_socket_that_meets_itself_reads_what_it_writes() {
     single.edges(socket, 4, EdgeFlags::empty());
     single.close(socket);
     single.turn();
-    assert_eq!(single.stack.sockets.len(), 0);
+    assert_eq!(single.stack.endpoints.sockets.len(), 0);
 }
 
 /// A client that finds the accept queue full stands in line, which the listener's block says; it
@@ -458,9 +458,18 @@ fn what_is_lent_is_done_with_when_it_was_read() {
             let key = own
                 .single
                 .stack
+                .endpoints
                 .sessions
                 .socket_of(own.single.session(), client.index);
-            match &own.single.stack.sockets.get(key.unwrap()).unwrap().kind {
+            match &own
+                .single
+                .stack
+                .endpoints
+                .sockets
+                .get(key.unwrap())
+                .unwrap()
+                .kind
+            {
                 Kind::Pair(p) => p.snd.done(),
                 _ => panic!("it is a connection of our own"),
             }

@@ -62,7 +62,7 @@ fn how_one_end_goes_the_other_is_told() {
         // And then the other goes.
         own.closes(server, (0, 3), None);
         assert_eq!(own.sockets(), before - 2, "{}", case.name);
-        assert_eq!(own.single.stack.demux.flows(), 0);
+        assert_eq!(own.single.stack.endpoints.demux.flows(), 0);
     }
 }
 
@@ -168,7 +168,7 @@ fn what_is_over_has_no_port() {
         let (session, client) = (own.single.session(), own.client);
         let port = |own: &Own| {
             let key = own.single.stack.key_of(session, client)?;
-            Some(own.single.stack.sockets.get(key)?.local?.port())
+            Some(own.single.stack.endpoints.sockets.get(key)?.local?.port())
         };
         let port = port(&own).expect("the client has one");
         let is_free = |own: &mut Own| {
@@ -252,7 +252,10 @@ fn what_is_told_later_is_under_way() {
                 break;
             }
             let stack = &own.single.stack;
-            let under_way = stack.sockets.under_way(!stack.link.own.is_empty());
+            let under_way = stack
+                .endpoints
+                .sockets
+                .under_way(!stack.link.own.is_empty());
             assert_ne!(under_way, UnderWay::Nothing, "{case:?}");
             assert!(turns < 3, "{case:?}");
         }

@@ -97,7 +97,7 @@ impl Own {
     }
 
     pub(in crate::tests) fn sockets(&self) -> usize {
-        self.single.stack.sockets.len()
+        self.single.stack.endpoints.sockets.len()
     }
 }
 

@@ -140,7 +140,12 @@ fn an_attempt_ends_when_a_half_is_shut() {
 fn what_is_copied_is_counted() {
     let (mut single, client, server) = connected(&[]);
     let counts = |single: &Single| {
-        let session = single.stack.sessions.get(single.session()).unwrap();
+        let session = single
+            .stack
+            .endpoints
+            .sessions
+            .get(single.session())
+            .unwrap();
         let crossings = session.host.crossings();
         (
             crossings.to_adapter.payload.bytes,

@@ -259,7 +259,7 @@ fn an_address_in_use_may_be_given_up() {
     let late = single.stack.take_late_binds().pop().expect("put off");
     single.turn();
     assert_eq!(single.answer(), None);
-    single.stack.sessions.give_bind_up(&late);
+    single.stack.endpoints.sessions.give_bind_up(&late);
     single.turn();
     assert_eq!(single.answer(), Some(98));
     // One that goes has its late ones answered as well.
@@ -276,7 +276,7 @@ fn an_address_in_use_may_be_given_up() {
 fn requests_without_sense_are_counted() {
     let mut single = Single::new(GEOMETRY, 1);
     let bad = |single: &Single| {
-        let session = single.stack.sessions.get(single.session());
+        let session = single.stack.endpoints.sessions.get(single.session());
         session.unwrap().host.meter.bad_descriptors()
     };
     let open = |index| Request::Open {

@@ -125,7 +125,12 @@ fn the_last_chunk_is_taken_back_when_all_is_done_with_and_quiet() {
             sending.single.turn_after(2_000 + TICK_US);
             assert_eq!(sending.in_use(), 0, "{of:?}, {round}: it is quiet");
         }
-        let session = sending.single.stack.sessions.get(sending.single.session());
+        let session = sending
+            .single
+            .stack
+            .endpoints
+            .sessions
+            .get(sending.single.session());
         assert_eq!(session.unwrap().host.meter.bad_descriptors(), 0);
     }
 }

@@ -177,10 +177,11 @@ fn what_was_lent_stays_when_its_sender_has_another_connection() {
     let is_well = |single: &Single, socket: SocketId| {
         let key = single
             .stack
+            .endpoints
             .sessions
             .socket_of(single.session(), socket.index)
             .unwrap();
-        let socket = single.stack.sockets.get(key).unwrap();
+        let socket = single.stack.endpoints.sockets.get(key).unwrap();
         matches!(&socket.kind, crate::socket::Kind::Pair(p) if p.dead.is_none())
     };
     assert!(is_well(&single, sender) && is_well(&single, next));

@@ -82,7 +82,11 @@ fn close(single: &mut Single, socket: SocketId) {
 /// The socket of the connection from [`PORT`] to port 80.
 fn connected(single: &Single) -> Option<Found> {
     let at = |port| SocketAddr::new(SERVER.into(), port);
-    single.stack.demux.peek(&Flow::new(at(PORT), at(80)))
+    single
+        .stack
+        .endpoints
+        .demux
+        .peek(&Flow::new(at(PORT), at(80)))
 }
 
 #[test]
@@ -131,8 +135,8 @@ fn two_that_meet_do_not_take_each_others_place() {
     for listener in [deferring, plain] {
         close(&mut single, listener);
     }
-    assert_eq!(single.stack.sockets.len(), 0);
-    assert_eq!(single.stack.demux.flows(), 0);
+    assert_eq!(single.stack.endpoints.sockets.len(), 0);
+    assert_eq!(single.stack.endpoints.demux.flows(), 0);
 }
 
 /// An attempt that was refused gives its place up, and so does the next: that one may be
@@ -148,7 +152,7 @@ fn the_next_attempt_may_be_impossible() {
     connect(&mut single, refused, 0);
     assert_eq!(connected(&single), None);
     close(&mut single, refused);
-    assert_eq!(single.stack.sockets.len(), 0);
+    assert_eq!(single.stack.endpoints.sockets.len(), 0);
 }
 
 /// The other end of the first connection was reset, or has come to its end, and its program has
@@ -175,11 +179,15 @@ fn makes_another(linger: Option<u32>) {
         },
     );
     single.turn();
-    assert_eq!(single.stack.sockets.len(), 2, "the listener and that end");
+    assert_eq!(
+        single.stack.endpoints.sockets.len(),
+        2,
+        "the listener and that end"
+    );
     let again = client(&mut single);
     connect(&mut single, again, 80);
     assert!(connected(&single).is_some());
-    assert_eq!(single.stack.sockets.len(), 4);
+    assert_eq!(single.stack.endpoints.sockets.len(), 4);
     single.turn();
     assert!(connected(&single).is_some());
 }

@@ -19,46 +19,48 @@ const IDLE_TURNS: u64 = 256;
 fn idle_sessions_are_parked() {
     let mut single = Single::new(GEOMETRY, 1);
     let (second, _) = single.add_session(GEOMETRY, Features::empty());
-    assert!(!single.stack.sessions.polls_many());
+    assert!(!single.stack.endpoints.sessions.polls_many());
     let (third, _) = single.add_session(GEOMETRY, Features::empty());
     let all = [single.session(), second, third];
     let sessions = |single: &Single| {
-        let sessions = &single.stack.sessions;
+        let sessions = &single.stack.endpoints.sessions;
         (sessions.len(), sessions.parked(), sessions.polled().len())
     };
     assert_eq!(sessions(&single), (3, 0, 3));
-    assert_eq!(single.stack.sessions.keys().len(), 3);
-    assert!(single.stack.sessions.polls_many() && !single.stack.sessions.is_empty());
+    assert_eq!(single.stack.endpoints.sessions.keys().len(), 3);
+    assert!(
+        single.stack.endpoints.sessions.polls_many() && !single.stack.endpoints.sessions.is_empty()
+    );
     for _ in 0..IDLE_TURNS - 10 {
         single.turn();
     }
     let next_idle = |single: &mut Single| {
         let turn = single.stack.counters.event_loop.turns;
-        (0..3).find_map(|_| single.stack.sessions.next_idle(turn))
+        (0..3).find_map(|_| single.stack.endpoints.sessions.next_idle(turn))
     };
     assert_eq!(next_idle(&mut single), None, "not yet");
     (0..20).for_each(|_| single.turn());
     let idle = next_idle(&mut single).expect("one of them");
     assert!(all.contains(&idle));
-    assert!(single.stack.sessions.park(idle));
-    assert!(single.stack.sessions.park(idle), "it is");
+    assert!(single.stack.endpoints.sessions.park(idle));
+    assert!(single.stack.endpoints.sessions.park(idle), "it is");
     assert_eq!(sessions(&single), (3, 1, KEPT));
-    assert!(!single.stack.sessions.polled().contains(&idle));
-    assert!(!single.stack.sessions.park(99), "there is none");
+    assert!(!single.stack.endpoints.sessions.polled().contains(&idle));
+    assert!(!single.stack.endpoints.sessions.park(99), "there is none");
     assert_eq!(next_idle(&mut single), None, "so few are kept");
     // It is polled from when something is asked on, and not idle for a while.
     let turn = single.stack.counters.event_loop.turns;
-    single.stack.sessions.poll(idle, turn);
-    single.stack.sessions.poll(idle, turn);
+    single.stack.endpoints.sessions.poll(idle, turn);
+    single.stack.endpoints.sessions.poll(idle, turn);
     assert_eq!(sessions(&single), (3, 0, 3));
     // What is done for a parked one has it polled, too.
     for key in all {
-        assert!(single.stack.sessions.park(key));
+        assert!(single.stack.endpoints.sessions.park(key));
     }
     assert_eq!(sessions(&single), (3, 3, 0));
-    single.stack.sessions.get_mut(second);
+    single.stack.endpoints.sessions.get_mut(second);
     single.turn();
-    assert_eq!(single.stack.sessions.polled(), [second]);
+    assert_eq!(single.stack.endpoints.sessions.polled(), [second]);
     // With one that is taken out, its place is.
     assert!(single.stack.close_session(second).is_some());
     assert!(single.stack.close_session(second).is_none());
@@ -74,7 +76,13 @@ fn a_user_has_its_share_of_output() {
     let mut single = Single::new(GEOMETRY, 1);
     let account = Arc::new(Account::new(1_000));
     let session = single.session();
-    single.stack.sessions.get_mut(session).unwrap().account = Some(account.clone());
+    single
+        .stack
+        .endpoints
+        .sessions
+        .get_mut(session)
+        .unwrap()
+        .account = Some(account.clone());
     let peer = SocketAddr::new(CLIENT.into(), 9);
     let stream = DatagramRecord::new(0, peer.into()).encode().repeat(EACH);
     let sockets: Vec<_> = (0..SOCKETS)
@@ -129,8 +137,13 @@ fn programs_are_told_of_the_stack() {
     assert_eq!(name(&host), "bbr");
     let session = single.session();
     let reno = CONGESTION_NAMES.iter().position(|name| *name == "reno");
-    single.stack.sessions.get_mut(session).unwrap().congestion =
-        Some(Congestion::ALL[reno.unwrap()]);
+    single
+        .stack
+        .endpoints
+        .sessions
+        .get_mut(session)
+        .unwrap()
+        .congestion = Some(Congestion::ALL[reno.unwrap()]);
     single.stack.publish_congestion();
     assert_eq!(name(&host), "reno");
     single.stack.settings.kernel_too = false;

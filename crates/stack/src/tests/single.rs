@@ -418,13 +418,13 @@ impl Single {
 
     /// What has crossed to the host.
     pub(super) fn to_host(&self) -> Crossings {
-        let session = self.stack.sessions.get(self.session).unwrap();
+        let session = self.stack.endpoints.sessions.get(self.session).unwrap();
         session.host.crossings().to_host
     }
 
     /// Chunks of the session's receive slab that are free.
     pub(super) fn free_chunks(&self) -> u32 {
-        let session = self.stack.sessions.get(self.session).unwrap();
+        let session = self.stack.endpoints.sessions.get(self.session).unwrap();
         session.host.receive.available()
     }
 

@@ -142,7 +142,7 @@ impl World {
     /// What there still is, for those who look for the reason.
     fn state(&self) -> String {
         let of = |machine: &Machine| {
-            let sockets = machine.stack.sockets.iter();
+            let sockets = machine.stack.endpoints.sockets.iter();
             let sockets = sockets.map(|(key, s)| match &s.kind {
                 Kind::Stream(c) => format!("{key}: {} {:?} {:?}", c.remote, c.tcb.state(), s.id),
                 _ => format!("{key}: {:?}", s.id),
@@ -206,7 +206,8 @@ impl World {
 
     fn is_over(&self) -> bool {
         let is_empty = |m: &Machine| {
-            let are_none = m.stack.sockets.len() == 0 && m.stack.demux.waiting_count() == 0;
+            let are_none = m.stack.endpoints.sockets.len() == 0
+                && m.stack.endpoints.demux.waiting_count() == 0;
             are_none && !m.stack.status().has_fragments()
         };
         self.are_talks_over()

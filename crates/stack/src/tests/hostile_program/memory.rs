@@ -50,7 +50,13 @@ impl Hostile {
     /// Has one of its connections send what another, or it itself, has received and nobody has
     /// read, as a program does that keeps to the rules; where that is written it has not taken.
     pub(super) fn forward(&mut self, single: &mut Single) {
-        let keys = (0..64).filter_map(|index| single.stack.sessions.socket_of(self.session, index));
+        let keys = (0..64).filter_map(|index| {
+            single
+                .stack
+                .endpoints
+                .sessions
+                .socket_of(self.session, index)
+        });
         let keys: Vec<u32> = keys.collect();
         if keys.is_empty() {
             return;
@@ -58,10 +64,11 @@ impl Hostile {
         let [source, sink] = [(); 2].map(|()| self.numbers.pick(&keys));
         let read = single
             .stack
+            .endpoints
             .sockets
             .get(source)
-            .map_or(0, |s| s.read_by_host(&single.stack.sessions));
-        let socket = |key| single.stack.sockets.get(key);
+            .map_or(0, |s| s.read_by_host(&single.stack.endpoints.sessions));
+        let socket = |key| single.stack.endpoints.sockets.get(key);
         let (Some(source), Some(sink)) = (socket(source), socket(sink)) else {
             return;
         };
@@ -96,8 +103,12 @@ impl Hostile {
     /// Writes to a connection of its own what it can be lent.
     pub(super) fn lend(&mut self, single: &mut Single) {
         let Some(socket) = self.within else { return };
-        let key = single.stack.sessions.socket_of(self.session, socket.index);
-        let sent = key.and_then(|key| Some(single.stack.sockets.get(key)?.snd_edge()));
+        let key = single
+            .stack
+            .endpoints
+            .sessions
+            .socket_of(self.session, socket.index);
+        let sent = key.and_then(|key| Some(single.stack.endpoints.sockets.get(key)?.snd_edge()));
         let Some(sent) = sent.filter(|sent| *sent < 1 << 40) else {
             return;
         };

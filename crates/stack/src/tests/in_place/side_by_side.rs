@@ -209,7 +209,7 @@ impl Side {
         let socket = self.sockets[usize::from(number)];
         let stack = &self.single.stack;
         let key = stack.key_of(self.single.session(), socket)?;
-        match &stack.sockets.get(key)?.kind {
+        match &stack.endpoints.sockets.get(key)?.kind {
             Kind::Stream(c) => Some(c.reported.rcv_edge),
             _ => None,
         }

@@ -1,16 +1,15 @@
 //! What must be true of a stack between two turns, whatever programs and peers do.
 //!
-//! [`Check`] looks at everything: tests, simulations and fuzzing have it done after each turn
+//! [`Endpoints::check`] looks at everything: tests, simulations and fuzzing have it done after each turn
 //! ([`Stack::check`](crate::Stack::check)), and in debug builds every stack does so itself at the
 //! end of a turn.
 
-use super::demux::{Demux, Found, Waiting};
-use super::half_open::HalfOpens;
-use super::pair_end::Pair;
-use super::sessions::Sessions;
-use super::socket::{Connection, Kind, Socket};
-use super::sockets::Sockets;
-use super::violation::{Violation, holds};
+use super::Endpoints;
+use crate::demux::{Found, Waiting};
+use crate::pair_end::Pair;
+use crate::socket::{Connection, Kind, Socket};
+use crate::sockets::Sockets;
+use crate::violation::{Violation, holds};
 use longshore_hostif::NONE;
 use longshore_hostif::adapter::ReceiveStream;
 use std::collections::BTreeMap;
@@ -23,21 +22,16 @@ const EACH_TURN: u64 = 64;
 /// Whether the end of this turn is one at which all is looked at, where so many sockets and
 /// sessions are.
 #[cfg(debug_assertions)]
-pub(super) fn is_due(turn: u64, count: usize) -> bool {
+pub(crate) fn is_due(turn: u64, count: usize) -> bool {
     turn.is_multiple_of(1 + (count as u64 / EACH_TURN).pow(2))
 }
 
-/// The parts that are held against each other.
-pub(super) struct Check<'a> {
-    pub(super) sockets: &'a Sockets,
-    pub(super) half_open: &'a HalfOpens,
-    pub(super) sessions: &'a Sessions,
-    pub(super) demux: &'a Demux,
-}
-
-impl Check<'_> {
-    /// Whether the parts agree with each other.
-    pub(super) fn all(&self) -> Result<(), Violation> {
+impl Endpoints {
+    /// Whether they agree with each other.
+    ///
+    /// # Errors
+    /// The first [`Violation`] that is found.
+    pub(crate) fn check(&self) -> Result<(), Violation> {
         self.sockets.check()?;
         self.sessions.check()?;
         for (key, socket) in self.sockets.iter() {
@@ -177,7 +171,7 @@ impl Check<'_> {
                 p.other == NONE || other.is_some_and(|o| matches!(o.kind, Kind::Pair(_)));
             holds(is_other, key, "its other end is none")?;
         }
-        if !p.rcv.is_lent() || (socket.orphan && !socket.is_lent_on(self.sessions)) {
+        if !p.rcv.is_lent() || (socket.orphan && !socket.is_lent_on(&self.sessions)) {
             return Ok(());
         }
         let lends = other.is_some_and(|o| match &o.kind {
