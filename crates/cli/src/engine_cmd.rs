@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     sandbox.close()?;
     engine.set_sandbox(&sandbox.words());
     let links_at = arguments.link.as_ref().filter(|_| links.is_some());
-    say_ready(&sandbox, &networks, &port, &socket, links_at);
+    announce_ready(&sandbox, &networks, &port, &socket, links_at);
     engine.run()?;
     last.write(&engine);
     say(&format!("engine {} has ended", std::process::id()));
@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
 }
 
 /// Says that the engine is ready, and how it is reached.
-fn say_ready(
+fn announce_ready(
     sandbox: &Sandbox,
     networks: &[Network],
     port: &str,

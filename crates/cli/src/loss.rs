@@ -48,8 +48,8 @@ pub(crate) struct Loss {
     then: Then,
     since: Option<Instant>,
     killed: bool,
-    /// Why the session was not opened anew, as was said last.
-    said: Option<String>,
+    /// Why the session was not opened anew, as it was last reported.
+    last_reason: Option<String>,
 }
 
 impl Loss {
@@ -58,7 +58,7 @@ impl Loss {
             then,
             since: None,
             killed: false,
-            said: None,
+            last_reason: None,
         }
     }
 
@@ -123,7 +123,7 @@ impl Loss {
         } = renewal;
         match attach::renew(engine, *token, *options, *engine_user) {
             Ok(session) => {
-                (self.since, self.said) = (None, None);
+                (self.since, self.last_reason) = (None, None);
                 say(&format!(
                     "another engine is there: {name} has new sockets there once it has closed the others"
                 ));
@@ -131,11 +131,11 @@ impl Loss {
             }
             Err(why @ (AttachError::Refused(_) | AttachError::OtherUser { .. })) => {
                 let why = why.to_string();
-                if self.said.as_ref() != Some(&why) {
+                if self.last_reason.as_ref() != Some(&why) {
                     say(&format!(
                         "another engine is there, and {name} has no session: {why}"
                     ));
-                    self.said = Some(why);
+                    self.last_reason = Some(why);
                 }
                 None
             }

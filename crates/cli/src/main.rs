@@ -94,8 +94,8 @@ fn usage(error: &clap::Error) -> ExitCode {
         report(&system("print")(why));
         return ExitCode::from(OWN_FAILURE);
     }
-    if let Some(meant) = meant(error) {
-        log::say(&format!("did you mean `{meant}`?"));
+    if let Some(suggestion) = suggestion(error) {
+        log::say(&format!("did you mean `{suggestion}`?"));
     }
     let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
     match error.exit_code() {
@@ -107,7 +107,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 /// What was meant by a word that is no command or no option, where the parser has no suggestion: it
 /// counts two letters that have changed places as two slips of the hand.
-fn meant(error: &clap::Error) -> Option<String> {
+fn suggestion(error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let (word, suggested) = match error.kind() {
         ErrorKind::InvalidSubcommand => (

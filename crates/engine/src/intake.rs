@@ -397,7 +397,7 @@ impl Requests<'_> {
             self.programs.watch(from.session, from.channel, now);
         }
         self.intake.last_served = Some(from);
-        self.stack.tell_rest(from);
+        self.stack.report_rest(from);
         // An answer must find room: otherwise the rest waits until the process has
         // taken what it has.
         self.take_some(from, BATCH, 8)

@@ -52,7 +52,10 @@ impl Programs {
         stack: &'a mut Stack,
         key: u32,
     ) -> Option<(&'a mut Session, &'a mut Half)> {
-        Some((self.sessions.get_mut(key)?, stack.endpoints.sessions.get_mut(key)?))
+        Some((
+            self.sessions.get_mut(key)?,
+            stack.endpoints.sessions.get_mut(key)?,
+        ))
     }
 
     /// Sees to it that the death of a process is noticed, until what tells of it is closed.

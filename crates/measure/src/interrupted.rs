@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How long processes have to end by themselves before they are killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Directories that an experiment has made. Those that are gone already do no harm.
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -36,7 +36,7 @@ pub fn abandon() {
 }
 
 fn end_children() {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STOPS_WITHIN;
     let mut told = HashSet::new();
     loop {
         let left: Vec<u32> = running_children();

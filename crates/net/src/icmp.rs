@@ -145,7 +145,7 @@ pub struct IcmpError {
     /// The packet's length from the IP header on, in bytes.
     pub original_len: u16,
     /// The message's own fields.
-    pub told: ErrorFields,
+    pub fields: ErrorFields,
     /// Offset of the quoted UDP datagram's payload in the message's data; it may be
     /// beyond the end of the quotation.
     pub payload_at: usize,
@@ -169,7 +169,7 @@ pub fn parse_error(message: &Icmpv4, data: &[u8]) -> Option<IcmpError> {
         dst_port: 0,
         tcp_seq: None,
         original_len: ip.payload_len.saturating_add(header_len as u16),
-        told: ErrorFields::of(message)?,
+        fields: ErrorFields::of(message)?,
         payload_at: header_len + longshore_wire::udp::HEADER_LEN,
     };
     error.read_transport(data.get(header_len..).unwrap_or_default())?;

@@ -64,7 +64,7 @@ const fn kind_of(message: &Icmpv6) -> Option<ErrorKind> {
 }
 
 /// The fields of `message`, if it is an error.
-const fn told_by(message: &Icmpv6) -> Option<ErrorFields> {
+const fn fields_of(message: &Icmpv6) -> Option<ErrorFields> {
     let (kind, code, info) = match *message {
         Icmpv6::Unreachable { code } => (1, code, 0),
         Icmpv6::PacketTooBig { mtu } => (2, 0, mtu),
@@ -95,7 +95,7 @@ pub fn parse_error(message: &Icmpv6, data: &[u8]) -> Option<IcmpError> {
         dst_port: 0,
         tcp_seq: None,
         original_len: ip.payload_len.saturating_add(HEADER_LEN as u16),
-        told: told_by(message)?,
+        fields: fields_of(message)?,
         payload_at: HEADER_LEN + upper.at + longshore_wire::udp::HEADER_LEN,
     };
     error.read_transport(payload.get(upper.at..).unwrap_or_default())?;

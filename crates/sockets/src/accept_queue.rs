@@ -82,7 +82,7 @@ impl<'a> AcceptQueue<'a> {
             .edges(block, self.socket.id, EdgeFlags::SHUT_RD);
         self.socket
             .host
-            .tell_all([accepted, shut].into_iter(), Wake::Now)?;
+            .report_all([accepted, shut].into_iter(), Wake::Now)?;
         // Those that wait are reset, and may be sockets of this session.
         self.socket.host.under_way().note_done_to_own();
         self.socket.wake_local();
@@ -127,7 +127,7 @@ impl<'a> AcceptQueue<'a> {
             let _ = self.socket.host.wake_engine();
         }
         let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
-        accepted.set_host_bits(host_bits::CONNECT_TOLD);
+        accepted.set_host_bits(host_bits::CONNECT_REPORTED);
         self.hand_on_limits(&accepted);
         Ok((accepted, record, prepared))
     }
@@ -163,11 +163,11 @@ impl<'a> AcceptQueue<'a> {
             let is_known = ours && host.held_sockets.knows_waiting(self.socket.id);
             let accepted = host.hold_accepted(record.socket, is_known);
             block.rcv.done.store(next, Ordering::Release);
-            block.rcv.told.fetch_max(next, Ordering::AcqRel);
+            block.rcv.reported.fetch_max(next, Ordering::AcqRel);
             let request = host.edges(block, self.socket.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.
-            let _ = host.tell_accepted(&request, record.socket, ours);
+            let _ = host.report_accepted(&request, record.socket, ours);
             Waiter::fence();
             return Ok((accepted, record));
         }

@@ -14,7 +14,7 @@ pub mod host_bits {
     /// A kernel socket stands beside: what comes there is the program's too.
     pub const KERNEL_TOO: u32 = 2;
     /// The program was told that its connection is made.
-    pub const CONNECT_TOLD: u32 = 4;
+    pub const CONNECT_REPORTED: u32 = 4;
     /// The kernel socket has a receive timeout that the program did not set.
     pub const OUR_TIMEOUT: u32 = 8;
     /// The program wants its calls not to wait (O_NONBLOCK). Only kept for those
@@ -67,7 +67,7 @@ pub mod more_bits {
 
 /// How much consumed data the engine may not know of before it is told at once: a
 /// quarter of the receive buffer, or less where the far end has less room than that.
-pub(crate) fn telling_threshold(block: &SocketBlock) -> u64 {
+pub(crate) fn report_threshold(block: &SocketBlock) -> u64 {
     let unreported_limit = match block.unreported_limit.load(Ordering::Relaxed) {
         0 => u64::MAX,
         unreported_limit => unreported_limit.into(),
@@ -103,18 +103,18 @@ pub(crate) fn want_room(block: &SocketBlock) -> bool {
     has_room(block)
 }
 
-/// What is said of what was written last: whether `more` follows at once (MSG_MORE), and
+/// The flags of what was written last: whether `more` follows at once (MSG_MORE), and
 /// whether the socket is corked (TCP_CORK). The two are apart, for what was written without
 /// MSG_MORE is pushed when a cork is taken out, or passed by (TCP_NODELAY).
-pub(crate) fn said_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
-    let mut said = if more {
+pub(crate) fn flags_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
+    let mut flags = if more {
         EdgeFlags::MORE
     } else {
         EdgeFlags::PUSH
     };
     let options = block.options.load(Ordering::Acquire);
-    said.set(EdgeFlags::CORK, options & host_bits::CORK != 0);
-    said
+    flags.set(EdgeFlags::CORK, options & host_bits::CORK != 0);
+    flags
 }
 
 /// The position of the urgent byte, if the program has not read past it, and how many
@@ -204,7 +204,7 @@ mod tests {
         ] {
             b.rcv.limit.store(buffer, Ordering::Relaxed);
             b.unreported_limit.store(asked, Ordering::Relaxed);
-            assert_eq!(telling_threshold(&b), threshold, "{buffer} {asked}");
+            assert_eq!(report_threshold(&b), threshold, "{buffer} {asked}");
         }
     }
 
@@ -233,12 +233,12 @@ mod tests {
     fn what_is_said_of_what_was_written_is_whether_it_waits() {
         let b = block(BlockFlags::empty());
         b.options.store(host_bits::NO_DELAY, Ordering::Relaxed);
-        assert_eq!(said_of_written(&b, false), EdgeFlags::PUSH);
-        assert_eq!(said_of_written(&b, true), EdgeFlags::MORE);
+        assert_eq!(flags_of_written(&b, false), EdgeFlags::PUSH);
+        assert_eq!(flags_of_written(&b, true), EdgeFlags::MORE);
         b.options.fetch_or(host_bits::CORK, Ordering::Relaxed);
         let cork = EdgeFlags::CORK;
-        assert_eq!(said_of_written(&b, false), EdgeFlags::PUSH | cork);
-        assert_eq!(said_of_written(&b, true), EdgeFlags::MORE | cork);
+        assert_eq!(flags_of_written(&b, false), EdgeFlags::PUSH | cork);
+        assert_eq!(flags_of_written(&b, true), EdgeFlags::MORE | cork);
     }
 
     /// The byte at 9, and where the program stands, how far its stream reaches, and what was read
@@ -301,16 +301,16 @@ mod tests {
         let block = reader.socket().block();
         block.unreported_limit.store(1000, Ordering::Relaxed);
         // Each time the process is about to sleep after it has read so much.
-        for (read, told) in [(400, 0), (400, 0), (400, 1200), (200, 1200)] {
+        for (read, reported) in [(400, 0), (400, 0), (400, 1200), (200, 1200)] {
             let mut buf = vec![0; read];
             assert_eq!(reader.read(&mut buf).unwrap(), read);
             host.flush().unwrap();
-            assert_eq!(block.rcv.told.load(Ordering::Relaxed), told);
+            assert_eq!(block.rcv.reported.load(Ordering::Relaxed), reported);
         }
         // What was little becomes much.
         block.unreported_limit.store(100, Ordering::Relaxed);
         host.list_unreported(reader.socket().id()).unwrap();
         host.flush().unwrap();
-        assert_eq!(block.rcv.told.load(Ordering::Relaxed), 1400);
+        assert_eq!(block.rcv.reported.load(Ordering::Relaxed), 1400);
     }
 }

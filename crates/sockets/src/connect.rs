@@ -42,23 +42,23 @@ impl<'a> Connector<'a> {
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<(), SocketError> {
         let block = self.socket.block();
-        self.catch_up_untold();
+        self.catch_up_unreported();
         if self.socket.is_datagram() {
             return self.connect_datagram(Address::from(peer), may_ask);
         }
         match block.state() {
             SocketState::Open => {}
             SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
-            SocketState::Connected | SocketState::Early => return self.note_told(),
+            SocketState::Connected | SocketState::Early => return self.note_reported(),
             // It was connected, and is for Linux until it is disconnected.
-            SocketState::Dead if self.socket.host_bits() & host_bits::CONNECT_TOLD != 0 => {
+            SocketState::Dead if self.socket.host_bits() & host_bits::CONNECT_REPORTED != 0 => {
                 return Err(SocketError::Refused(Errno::ISCONN));
             }
             SocketState::Dead => {
                 return Err(match block.take_errno() {
                     // The error was taken by SO_ERROR.
-                    0 => self.told_of_failure(Errno::CONNABORTED.raw_os_error() as u32),
-                    errno => self.told_of_failure(errno),
+                    0 => self.report_failure(Errno::CONNABORTED.raw_os_error() as u32),
+                    errno => self.report_failure(errno),
                 });
             }
             SocketState::Listening => return Err(SocketError::Refused(Errno::ISCONN)),
@@ -79,7 +79,7 @@ impl<'a> Connector<'a> {
                 let room = u32::try_from(answer.value).unwrap_or(u32::MAX);
                 block.syn_room.store(room, Ordering::Release);
                 block.change_state(SocketState::Connecting, SocketState::Early);
-                self.note_told()
+                self.note_reported()
             }
             Err(e) => {
                 block.set_peer(Address::NONE);
@@ -91,10 +91,10 @@ impl<'a> Connector<'a> {
 
     /// Catches up with the engine. Of a connection of which no call has told yet, what is on its way
     /// to this socket counts, too, as it would have come on Linux: that its listener is gone.
-    pub fn catch_up_untold(self) {
+    pub fn catch_up_unreported(self) {
         self.socket.host.catch_up();
         if self.socket.block().state() == SocketState::Connected
-            && self.socket.host_bits() & host_bits::CONNECT_TOLD == 0
+            && self.socket.host_bits() & host_bits::CONNECT_REPORTED == 0
         {
             self.socket.host.under_way().wait();
         }
@@ -128,7 +128,7 @@ impl<'a> Connector<'a> {
         self.socket.pending_error().set(errno.raw_os_error());
         let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
         let request = self.socket.host.edges(block, self.socket.id, both);
-        self.socket.host.tell(&request, Wake::Now)?;
+        self.socket.host.report(&request, Wake::Now)?;
         self.socket.wake_local();
         Ok(true)
     }
@@ -167,7 +167,7 @@ impl<'a> Connector<'a> {
 
     /// A call that connects tells that the attempt has failed by `errno`: another may be made from
     /// now on, and until then the socket has no connection, as one that is new.
-    pub(crate) fn told_of_failure(self, errno: u32) -> SocketError {
+    pub(crate) fn report_failure(self, errno: u32) -> SocketError {
         let block = self.socket.block();
         if self.was_never_connected() {
             block.set_peer(Address::NONE);
@@ -189,7 +189,7 @@ impl<'a> Connector<'a> {
         let block = self.socket.block();
         block.set_flags(old.block().flags() & ended);
         self.socket
-            .set_host_bits(old.host_bits() & host_bits::CONNECT_TOLD);
+            .set_host_bits(old.host_bits() & host_bits::CONNECT_REPORTED);
         if let Some(local) = old.addresses().local() {
             // Until it is bound, it shows the address of that.
             block.set_local(local.into());
@@ -199,7 +199,7 @@ impl<'a> Connector<'a> {
 
     fn was_never_connected(self) -> bool {
         let block = self.socket.block();
-        self.socket.host_bits() & host_bits::CONNECT_TOLD == 0
+        self.socket.host_bits() & host_bits::CONNECT_REPORTED == 0
             && block.snd.edge.load(Ordering::Acquire) == 0
             && block.rcv.edge.load(Ordering::Acquire) == 0
     }
@@ -209,11 +209,11 @@ impl<'a> Connector<'a> {
     ///
     /// # Errors
     /// EISCONN.
-    pub fn note_told(self) -> Result<(), SocketError> {
-        if self.socket.host_bits() & host_bits::CONNECT_TOLD != 0 {
+    pub fn note_reported(self) -> Result<(), SocketError> {
+        if self.socket.host_bits() & host_bits::CONNECT_REPORTED != 0 {
             return Err(SocketError::Refused(Errno::ISCONN));
         }
-        self.socket.set_host_bits(host_bits::CONNECT_TOLD);
+        self.socket.set_host_bits(host_bits::CONNECT_REPORTED);
         Ok(())
     }
 
@@ -242,7 +242,7 @@ impl<'a> Connector<'a> {
         }
         match self.wait(wait_limit) {
             Ok(()) => {
-                self.socket.set_host_bits(host_bits::CONNECT_TOLD);
+                self.socket.set_host_bits(host_bits::CONNECT_REPORTED);
                 Ok(())
             }
             // As Linux has it: it goes on being made, as this call has begun it or found it.
@@ -276,10 +276,10 @@ impl<'a> Connector<'a> {
             SocketState::Dead => match block.take_errno() {
                 // It was made, and closed at once.
                 0 => Ok(()),
-                errno => Err(self.told_of_failure(errno)),
+                errno => Err(self.report_failure(errno)),
             },
             _ => {
-                self.socket.set_host_bits(host_bits::CONNECT_TOLD);
+                self.socket.set_host_bits(host_bits::CONNECT_REPORTED);
                 Ok(())
             }
         })

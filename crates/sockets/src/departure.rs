@@ -119,11 +119,13 @@ impl<'a> Datagrams<'a> {
         }
         let before = unfinished.remove(&self.socket.id);
         let was_begun = before.is_some();
-        let (bytes, said) = before.map(|begun| (begun.bytes, begun.said)).unzip();
-        let said = said.unwrap_or((departure.hops, departure.class));
+        let (bytes, hops_and_class) = before
+            .map(|begun| (begun.bytes, begun.hops_and_class))
+            .unzip();
+        let hops_and_class = hops_and_class.unwrap_or((departure.hops, departure.class));
         let mut begun = Begun {
             record,
-            said,
+            hops_and_class,
             bytes: bytes.unwrap_or_default(),
         };
         let before = begun.bytes.len();
@@ -191,7 +193,7 @@ impl<'a> Datagrams<'a> {
             // As Linux has it, which notes these for IPv6 when a datagram is begun, and for IPv4 when
             // it leaves.
             let sending = self.socket.block().sending(false);
-            let (hops, class) = begun.said;
+            let (hops, class) = begun.hops_and_class;
             record.hops = hops.or(hops_to(to, &sending));
             record.class = class.unwrap_or(sending.class);
         }

@@ -74,13 +74,13 @@ impl<'a> Halves<'a> {
             }
             SocketState::Connected | SocketState::Closing | SocketState::Early => {
                 // As Linux has it, it counts as told that it was made.
-                self.socket.set_host_bits(host_bits::CONNECT_TOLD);
+                self.socket.set_host_bits(host_bits::CONNECT_REPORTED);
             }
             SocketState::Open if self.socket.is_datagram() && block.peer().get().is_some() => {}
             SocketState::Open if self.socket.is_datagram() => {
                 // As Linux has it, it is shut down and a thread that waits for it wakes, though the call
                 // fails.
-                self.tell(half, EdgeFlags::PUSH)?;
+                self.report(half, EdgeFlags::PUSH)?;
                 return Err(SocketError::Refused(Errno::NOTCONN));
             }
             SocketState::Open => {
@@ -90,7 +90,7 @@ impl<'a> Halves<'a> {
             }
             _ => return Err(SocketError::Refused(Errno::NOTCONN)),
         }
-        self.tell(half, EdgeFlags::PUSH)
+        self.report(half, EdgeFlags::PUSH)
     }
 
     /// Notes that halves of a socket without a connection were shut down, of which the engine
@@ -119,7 +119,7 @@ impl<'a> Halves<'a> {
     pub fn shut_down_to_linger(self) -> Result<(), SocketError> {
         match self.socket.block().state() {
             SocketState::Connected | SocketState::Closing => {
-                self.tell(Half::Write, EdgeFlags::PUSH | EdgeFlags::LINGERS)
+                self.report(Half::Write, EdgeFlags::PUSH | EdgeFlags::LINGERS)
             }
             _ => Err(SocketError::Refused(Errno::NOTCONN)),
         }
@@ -132,7 +132,7 @@ impl<'a> Halves<'a> {
         block.flags().contains(BlockFlags::FIN_ACKED) || block.state() != SocketState::Connected
     }
 
-    fn tell(self, half: Half, mut flags: EdgeFlags) -> Result<(), SocketError> {
+    fn report(self, half: Half, mut flags: EdgeFlags) -> Result<(), SocketError> {
         let block = self.socket.block();
         let mut mark = BlockFlags::empty();
         if half != Half::Write {
@@ -151,7 +151,7 @@ impl<'a> Halves<'a> {
             block.set_flags(mark);
         }
         let request = self.socket.host.edges(block, self.socket.id, flags);
-        self.socket.host.tell_written(&request, 0)?;
+        self.socket.host.report_written(&request, 0)?;
         self.socket.pair_end().note_done();
         self.socket.wake_local();
         Ok(())

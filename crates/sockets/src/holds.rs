@@ -72,7 +72,7 @@ impl Host {
         if flags.contains(OpenFlags::V6ONLY) {
             socket.set_more_bits(more_bits::V6_ONLY);
         }
-        self.tell(
+        self.report(
             &Request::Open {
                 socket: id,
                 kind,
@@ -236,7 +236,7 @@ impl Host {
             return Ok(false);
         }
         self.held_sockets.unmark(id.index, SUBSCRIBED | ALONE);
-        self.tell(&Request::Unsubscribe { socket: id }, Wake::Soon)?;
+        self.report(&Request::Unsubscribe { socket: id }, Wake::Soon)?;
         Ok(true)
     }
 
@@ -310,7 +310,7 @@ impl Host {
             }
         };
         // An engine that is gone has closed it already.
-        let _ = self.tell_written(&request, 0);
+        let _ = self.report_written(&request, 0);
         match other {
             Some(other) => self.under_way().note_done_to_pair(other),
             None if is_listening => self.under_way().note_done_to_own(),
@@ -402,7 +402,7 @@ impl Socket {
         let held = &self.host.held_sockets;
         if held.mark(self.id.index, SUBSCRIBED) {
             let request = Request::Subscribe { socket: self.id };
-            if self.host.tell(&request, wake).is_err() {
+            if self.host.report(&request, wake).is_err() {
                 held.unmark(self.id.index, SUBSCRIBED);
             }
         }

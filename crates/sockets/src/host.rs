@@ -254,7 +254,7 @@ impl Host {
 
     /// How far the engine is to be told that a stream was read: not beyond what is kept.
     #[inline]
-    pub(crate) fn told_read(&self, block: &SocketBlock, id: SocketId) -> u64 {
+    pub(crate) fn read_to_report(&self, block: &SocketBlock, id: SocketId) -> u64 {
         // What is kept is noted before it counts as read.
         let done = block.rcv.done.load(Ordering::Acquire);
         if self.held_sockets.keeps(id.index) {
@@ -274,7 +274,7 @@ impl Host {
         Request::Edges {
             socket,
             snd_edge: block.snd.edge.load(Ordering::Acquire),
-            rcv_consumed: self.told_read(block, socket),
+            rcv_consumed: self.read_to_report(block, socket),
             flags,
             immediate: 0,
         }

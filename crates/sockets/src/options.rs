@@ -1,6 +1,6 @@
 //! Options that the engine or the host library has to know of.
 
-use crate::block_words::{host_bits, more_bits, said_of_written};
+use crate::block_words::{flags_of_written, host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -37,9 +37,9 @@ impl<'a> SocketOptions<'a> {
             value,
         };
         if releases {
-            self.socket.host.tell_written(&request, 0)
+            self.socket.host.report_written(&request, 0)
         } else {
-            self.socket.host.tell(&request, Wake::Soon)
+            self.socket.host.report(&request, Wake::Soon)
         }
     }
 
@@ -59,9 +59,9 @@ impl<'a> SocketOptions<'a> {
             return self.set(OptionName::Cork, u64::from(on));
         }
         // A cork that is put in pushes nothing.
-        let flags = said_of_written(block, on);
+        let flags = flags_of_written(block, on);
         let request = self.socket.host.edges(block, self.socket.id, flags);
-        self.socket.host.tell_written(&request, 0)
+        self.socket.host.report_written(&request, 0)
     }
 
     /// Sets several at once.
@@ -81,7 +81,7 @@ impl<'a> SocketOptions<'a> {
                 value,
             }
         });
-        self.socket.host.tell_all(requests, Wake::Soon)
+        self.socket.host.report_all(requests, Wake::Soon)
     }
 
     /// Keeps what our own side of an accepted connection has from its listener.
@@ -152,7 +152,7 @@ impl<'a> SocketOptions<'a> {
             .low_water
             .store(bytes, Ordering::Relaxed);
         self.socket.wake_local();
-        if self.socket.is_datagram() || !self.socket.host.session.heeds_low_water() {
+        if self.socket.is_datagram() || !self.socket.host.session.supports_low_water() {
             return Ok(());
         }
         self.set(OptionName::ReceiveLowWater, bytes.into())
@@ -177,8 +177,8 @@ impl<'a> SocketOptions<'a> {
     ) -> Result<(), SocketError> {
         let session = &self.socket.host.session;
         // No piece may wait for longer than was said.
-        let is_kept = within.is_none() || session.heeds_time_for_messages();
-        if self.socket.is_datagram() || !session.heeds_messages() || !is_kept {
+        let is_kept = within.is_none() || session.supports_message_time();
+        if self.socket.is_datagram() || !session.supports_messages() || !is_kept {
             return Ok(());
         }
         let value = rule.map_or(0, |rule| rule.encode());
@@ -201,7 +201,7 @@ impl<'a> SocketOptions<'a> {
     /// # Errors
     /// As [`SocketOptions::set`].
     pub fn set_accept_on_data(self, within: Option<Duration>) -> Result<(), SocketError> {
-        if self.socket.is_datagram() || !self.socket.host.session.heeds_accept_on_data() {
+        if self.socket.is_datagram() || !self.socket.host.session.supports_accept_on_data() {
             return Ok(());
         }
         let milliseconds = within.map_or(0, |within| within.as_micros().div_ceil(1000).max(1));
@@ -224,8 +224,8 @@ impl<'a> SocketOptions<'a> {
 
     /// Whether the engine has a setting for the groups of IPv6 beside that for those of IPv4
     /// (IPV6_MULTICAST_ALL), or one for both.
-    pub fn tells_groups_apart(self) -> bool {
-        self.socket.host.session.tells_groups_apart()
+    pub fn distinguishes_groups(self) -> bool {
+        self.socket.host.session.distinguishes_groups()
     }
 
     /// Whether it is a socket of IPv6 that is not to reach any address of IPv4 (IPV6_V6ONLY).

@@ -103,8 +103,12 @@ impl<'a> PairEnd<'a> {
     fn is_full(self) -> bool {
         let block = self.socket.block();
         let quarter = u64::from(block.unreported_limit.load(Ordering::Relaxed));
-        let told = block.rcv.told.load(Ordering::Relaxed);
-        let unread = block.rcv.edge.load(Ordering::Acquire).saturating_sub(told);
+        let reported = block.rcv.reported.load(Ordering::Relaxed);
+        let unread = block
+            .rcv
+            .edge
+            .load(Ordering::Acquire)
+            .saturating_sub(reported);
         // A quarter is rounded down.
         quarter != 0 && unread / 4 >= quarter
     }

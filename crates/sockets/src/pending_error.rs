@@ -21,7 +21,7 @@ impl<'a> PendingError<'a> {
     /// Takes the pending error (SO_ERROR): an errno, 0 if there is none.
     pub fn take(self) -> u32 {
         self.socket.pair_end().await_reset();
-        self.socket.connector().catch_up_untold();
+        self.socket.connector().catch_up_unreported();
         if self.socket.host.is_gone() && self.socket.block().state() != SocketState::Dead {
             return Errno::NETDOWN.raw_os_error() as u32;
         }
@@ -31,7 +31,7 @@ impl<'a> PendingError<'a> {
         }
         // A program that has cancelled an attempt may make another, with whatever call that was told.
         if errno == Errno::CANCELED.raw_os_error() as u32 {
-            let _ = self.socket.connector().told_of_failure(errno);
+            let _ = self.socket.connector().report_failure(errno);
         }
         errno
     }

@@ -263,7 +263,7 @@ impl ReadySet {
     ///
     /// # Errors
     /// As [`ReadySet::ring`].
-    pub fn report_beside(&self, data: u64) -> Result<u32, SocketError> {
+    pub fn report_also(&self, data: u64) -> Result<u32, SocketError> {
         let gone = self.host.is_gone();
         let mut ready_sets = self.host.ready_sets.enter()?;
         let mut events = 0;

@@ -31,14 +31,14 @@ pub(crate) enum Having {
 #[derive(Debug)]
 pub(crate) struct ReportedEdges {
     /// Generation and flags; edge of the receive stream; of what is acknowledged.
-    told: Vec<[u64; 3]>,
+    reported: Vec<[u64; 3]>,
 }
 
 impl ReportedEdges {
     /// For a session of this many sockets.
     pub(crate) fn new(sockets: usize) -> Self {
         Self {
-            told: vec![[0; 3]; sockets],
+            reported: vec![[0; 3]; sockets],
         }
     }
 
@@ -51,20 +51,20 @@ impl ReportedEdges {
         edges: &Edges,
         having: Having,
     ) -> bool {
-        let Some(told) = self.told.get_mut(id.index as usize) else {
+        let Some(reported) = self.reported.get_mut(id.index as usize) else {
             return false;
         };
         let generation = u64::from(id.generation) << 32;
-        if told[0] & !0xffff_ffff != generation {
-            *told = [generation, 0, 0];
+        if reported[0] & !0xffff_ffff != generation {
+            *reported = [generation, 0, 0];
         }
         let shut = block.flags() & (BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
         let now = u64::from(edges.flags.bits()) | u64::from(shut.bits()) << SHUT_SHIFT;
-        let flags = now & !told[0];
-        told[0] = generation | now;
-        let (arrived, acked) = (edges.rcv_edge > told[1], edges.snd_acked > told[2]);
-        told[1] = told[1].max(edges.rcv_edge);
-        told[2] = told[2].max(edges.snd_acked);
+        let flags = now & !reported[0];
+        reported[0] = generation | now;
+        let (arrived, acked) = (edges.rcv_edge > reported[1], edges.snd_acked > reported[2]);
+        reported[1] = reported[1].max(edges.rcv_edge);
+        reported[2] = reported[2].max(edges.snd_acked);
 
         // Before the edge: a thread that reads up to that must know where to stop.
         if edges.rcv_urgent != 0 {

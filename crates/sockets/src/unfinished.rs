@@ -14,8 +14,8 @@ pub(crate) type Unfinished = Map<SocketId, Begun>;
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) record: DatagramRecord,
-    /// The TTL and the type of service that were said beside its beginning.
-    pub(crate) said: (Option<u8>, Option<u8>),
+    /// The TTL and the type of service that were given beside its beginning.
+    pub(crate) hops_and_class: (Option<u8>, Option<u8>),
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ mod tests {
             let peer = goes.map_or(Address::default(), |goes| of(goes).into());
             let begun = Begun {
                 record: DatagramRecord::new(1, peer),
-                said: (None, None),
+                hops_and_class: (None, None),
                 bytes: vec![7],
             };
             let expected = match is_refused {

@@ -166,7 +166,7 @@ fn an_engine_is_told_what_its_version_has() {
             .set_accept_on_data(Some(2 * within))
             .unwrap();
         socket.options().take_port_of(b.socket()).unwrap();
-        assert_eq!(socket.options().tells_groups_apart(), version >= 22);
+        assert_eq!(socket.options().distinguishes_groups(), version >= 22);
         socket.options().set(Name::KeepCount, 9).unwrap();
         let (index, other) = (socket.id().index, b.socket().id().encode());
         let mut expected: Vec<_> = all
@@ -224,9 +224,9 @@ fn the_engine_hears_of_options_in_their_order() {
     ];
     socket.options().set_all(all.into_iter()).unwrap();
     socket.options().set(OptionName::NoDelay, 1).unwrap();
-    let told = all.into_iter().chain([(OptionName::NoDelay, 1)]);
-    let told: Vec<_> = told.map(|(name, value)| (index, name, value)).collect();
-    engine.wait_until("all of them", |seen| seen.options == told);
+    let reported = all.into_iter().chain([(OptionName::NoDelay, 1)]);
+    let reported: Vec<_> = reported.map(|(name, value)| (index, name, value)).collect();
+    engine.wait_until("all of them", |seen| seen.options == reported);
 }
 
 /// By one call or by several, what this side needs of an option is kept.

@@ -193,7 +193,7 @@ fn every_thread_that_sleeps_for_a_set_is_woken() {
     for (i, (_, b)) in pairs.iter().enumerate() {
         set.add(b.socket(), i as i32, IN | EDGE, i as u64).unwrap();
     }
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     for _ in 0..4 {
         let tell = tell.clone();
         std::thread::spawn(move || tell.send(wait(host, &set, SOON)));
@@ -202,7 +202,7 @@ fn every_thread_that_sleeps_for_a_set_is_woken() {
     for (i, (a, _)) in pairs.iter().enumerate() {
         a.write_all(b"x").unwrap();
         // One of them, and the others sleep on.
-        assert_eq!(told.recv_timeout(SOON), Ok(vec![(i as u64, IN)]));
+        assert_eq!(reported.recv_timeout(SOON), Ok(vec![(i as u64, IN)]));
     }
 }
 
@@ -227,11 +227,11 @@ fn at_the_end(then: impl FnOnce(&'static Host)) -> Vec<(u64, u32)> {
     let set = ReadySet::new(host).unwrap();
     set.add(b.socket(), 5, IN, 1).unwrap();
     let began = Instant::now();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     let sleeper = std::thread::spawn(move || {
         wait_telling(host, &set, SOON, || tell.send(()).unwrap_or_default())
     });
-    told.recv().unwrap();
+    reported.recv().unwrap();
     engine.stop();
     then(host);
     let found = sleeper.join().unwrap();

@@ -77,13 +77,13 @@ impl Socket {
         if let Some(s) = sessions.get_mut(self.session) {
             if let Some(channel) = by {
                 self.subscribers.add(channel);
-                self.tell_one(&mut s.host, channel, edges);
+                self.put_edges_to_one(&mut s.host, channel, edges);
                 s.host.wakeups.note_socket(self.id.index);
                 self.note_reported(now);
             }
             // What could not be said in a block that was not begun.
             if edges.flags.contains(EdgeFlags::DEAD) {
-                self.tell(&mut s.host, edges);
+                self.put_edges(&mut s.host, edges);
             }
             if self.errors.is_some() {
                 s.host.blocks().set_error(self.id, 0, self.kept_errors());

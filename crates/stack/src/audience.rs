@@ -3,7 +3,7 @@
 //! Several may have it, as a server that forks has with its workers, and most of them never
 //! accept: to tell those, too, is a descriptor, a transfer and perhaps a wake-up for each
 //! connection and process. So only those are told that have accepted before, and the others
-//! when a connection was left waiting for [`TELL_ALL_AFTER_US`], as those may be busy. If there is
+//! when a connection was left waiting for [`ALL_DUE_AFTER_US`], as those may be busy. If there is
 //! but one of them, the connection itself is its from the beginning, and it need not ask for
 //! that. Where many are to be told, some are in each turn, and those that sleep are woken when
 //! all were: others wait for no more than that.
@@ -21,7 +21,7 @@ use longshore_tcp::Instant;
 
 /// How long a connection waits for those that have accepted before, in microseconds, until
 /// all who listen are told of it.
-const TELL_ALL_AFTER_US: u64 = 2_000;
+const ALL_DUE_AFTER_US: u64 = 2_000;
 /// The same if as many as there are connections slept and were woken: they do nothing else, but
 /// may wait for a processor.
 const WAKE_ALL_AFTER_US: u64 = 10_000;
@@ -56,10 +56,10 @@ pub(crate) enum Whom<'a> {
 pub(crate) struct Audience {
     acceptors: Subscribers,
     /// How far they were told that the listener's stream reaches, and how far all were.
-    told: u64,
-    told_all: u64,
+    reported: u64,
+    reported_to_all: u64,
     /// When all are to be told.
-    tell_all_at: Instant,
+    all_due: Instant,
     /// It was put off so that what they have said is fetched.
     fetches: bool,
     /// A connection of the stack's own sockets has come, of which all are told at once.
@@ -80,9 +80,9 @@ impl Audience {
     pub(crate) const fn new() -> Self {
         Self {
             acceptors: Subscribers::NONE,
-            told: 0,
-            told_all: 0,
-            tell_all_at: Instant::NEVER,
+            reported: 0,
+            reported_to_all: 0,
+            all_due: Instant::NEVER,
             fetches: false,
             is_own: false,
             wakes: Some(0),
@@ -96,13 +96,13 @@ impl Audience {
     /// Whether all are about to be told since a connection has waited for long. Once, it can
     /// be put off.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
-        self.tell_all_at <= now && !self.fetches
+        self.all_due <= now && !self.fetches
     }
 
     /// All are told later, when what those that accept have said was fetched.
     pub(crate) fn put_off(&mut self, now: Instant) {
         self.fetches = true;
-        self.tell_all_at = now.after_us(FETCH_US);
+        self.all_due = now.after_us(FETCH_US);
     }
 
     /// The process that the next connection is given to, if there is just one that may accept
@@ -110,11 +110,11 @@ impl Audience {
     /// has made it may look for it at once.
     pub(crate) fn single(&mut self, all: &Subscribers, own: bool, now: Instant) -> Option<u16> {
         if own {
-            self.tell_all_at = now;
+            self.all_due = now;
             self.fetches = true;
             self.is_own = true;
         }
-        if self.acceptors.is_empty() || self.tell_all_at <= now {
+        if self.acceptors.is_empty() || self.all_due <= now {
             return all.single();
         }
         self.acceptors.single()
@@ -132,7 +132,7 @@ impl Audience {
 
     /// No connection waits any more.
     pub(crate) fn note_empty(&mut self) {
-        self.tell_all_at = Instant::NEVER;
+        self.all_due = Instant::NEVER;
         self.fetches = false;
         self.sleeps = false;
         self.lost = false;
@@ -143,7 +143,7 @@ impl Audience {
         if self.acceptors.contains(channel) {
             self.acceptors.remove(channel);
             if wait {
-                self.tell_all_at = now;
+                self.all_due = now;
             }
         }
         self.lost |= wait;
@@ -193,9 +193,9 @@ impl Audience {
     /// Some alone are woken: others are told and woken, too, if nobody accepts.
     fn note_picked(&mut self, now: Instant) {
         self.sleeps = true;
-        let is_new = self.tell_all_at == now.after_us(TELL_ALL_AFTER_US);
-        if is_new || self.tell_all_at.is_never() {
-            self.tell_all_at = now.after_us(WAKE_ALL_AFTER_US);
+        let is_new = self.all_due == now.after_us(ALL_DUE_AFTER_US);
+        if is_new || self.all_due.is_never() {
+            self.all_due = now.after_us(WAKE_ALL_AFTER_US);
         }
     }
 
@@ -208,31 +208,31 @@ impl Audience {
         now: Instant,
     ) -> Option<Report> {
         let is_own = std::mem::take(&mut self.is_own);
-        if self.acceptors.is_empty() || self.tell_all_at <= now {
-            self.tell_all_at = Instant::NEVER;
-            let is_unreported = edge > self.told_all || self.sleeps;
+        if self.acceptors.is_empty() || self.all_due <= now {
+            self.all_due = Instant::NEVER;
+            let is_unreported = edge > self.reported_to_all || self.sleeps;
             self.sleeps = false;
             if is_unreported {
                 let one_accepts = is_own && !self.acceptors.is_empty();
                 self.note_wakes(one_accepts.then_some(edge));
             }
-            (self.told, self.told_all) = (edge, edge);
+            (self.reported, self.reported_to_all) = (edge, edge);
             return is_unreported.then_some(Report::All);
         }
-        if edge <= self.told {
+        if edge <= self.reported {
             return None;
         }
         self.note_wakes(Some(edge));
-        self.told = edge;
-        if self.tell_all_at.is_never() && all.single().is_none() {
-            self.tell_all_at = now.after_us(TELL_ALL_AFTER_US);
+        self.reported = edge;
+        if self.all_due.is_never() && all.single().is_none() {
+            self.all_due = now.after_us(ALL_DUE_AFTER_US);
         }
         Some(Report::Acceptors)
     }
 
     /// As many are to be woken as connections came up to `edge`, or all.
     fn note_wakes(&mut self, edge: Option<u64>) {
-        let come = edge.map(|edge| edge.saturating_sub(self.told) / ACCEPT_RECORD as u64);
+        let come = edge.map(|edge| edge.saturating_sub(self.reported) / ACCEPT_RECORD as u64);
         let before = self.wakes;
         self.wakes = before.and_then(|before| Some(before.saturating_add(come? as u32)));
     }
@@ -245,7 +245,7 @@ impl Audience {
     }
 
     /// Many are to be told of a report, some in each turn.
-    pub(crate) fn tell_many(&mut self, all: &Subscribers, report: Report) {
+    pub(crate) fn report_to_many(&mut self, all: &Subscribers, report: Report) {
         let many: Vec<_> = self.those_of(all, report).iter().collect();
         if self.rest.is_empty() {
             self.rest = many;
@@ -255,7 +255,7 @@ impl Audience {
     }
 
     /// Whether some of many are still to be told.
-    pub(crate) fn tells_many(&self) -> bool {
+    pub(crate) fn reports_to_many(&self) -> bool {
         !self.rest.is_empty()
     }
 
@@ -272,7 +272,7 @@ impl Audience {
 
     /// When there is something to be told though nothing happens.
     pub(crate) fn deadline(&self) -> Instant {
-        self.tell_all_at
+        self.all_due
     }
 }
 
@@ -280,7 +280,7 @@ impl Audience {
 mod tests {
     use super::*;
 
-    fn told(audience: &mut Audience, all: &Subscribers, edge: u64, now: u64) -> Vec<u16> {
+    fn reported(audience: &mut Audience, all: &Subscribers, edge: u64, now: u64) -> Vec<u16> {
         let Some(report) = audience.note_edge(all, edge, Instant(now)) else {
             return Vec::new();
         };
@@ -288,7 +288,7 @@ mod tests {
             Whom::These(whom) => whom.iter().collect(),
             Whom::Picked => unreachable!("nobody was picked"),
             Whom::Many => {
-                audience.tell_many(all, report);
+                audience.report_to_many(all, report);
                 Vec::new()
             }
         }
@@ -304,39 +304,39 @@ mod tests {
     #[test]
     fn those_that_have_accepted_are_told_at_once_and_the_others_when_one_waits() {
         let (mut audience, all) = (Audience::new(), three());
-        assert_eq!(told(&mut audience, &all, 64, 10), [1, 2, 3]);
+        assert_eq!(reported(&mut audience, &all, 64, 10), [1, 2, 3]);
         audience.note_acceptor(2);
         audience.note_empty();
         assert_eq!(audience.single(&all, false, Instant(20)), Some(2));
-        assert_eq!(told(&mut audience, &all, 128, 20), [2]);
-        assert_eq!(told(&mut audience, &all, 128, 20), [0; 0]);
+        assert_eq!(reported(&mut audience, &all, 128, 20), [2]);
+        assert_eq!(reported(&mut audience, &all, 128, 20), [0; 0]);
         let late = audience.deadline();
-        assert_eq!(late, Instant(20 + TELL_ALL_AFTER_US));
-        assert_eq!(told(&mut audience, &all, 128, late.0 - 1), [0; 0]);
-        assert_eq!(told(&mut audience, &all, 128, late.0), [1, 2, 3]);
+        assert_eq!(late, Instant(20 + ALL_DUE_AFTER_US));
+        assert_eq!(reported(&mut audience, &all, 128, late.0 - 1), [0; 0]);
+        assert_eq!(reported(&mut audience, &all, 128, late.0), [1, 2, 3]);
         assert!(audience.deadline().is_never());
         // What is accepted in time is told to nobody else.
         audience.note_empty();
-        assert_eq!(told(&mut audience, &all, 192, 9_000), [2]);
+        assert_eq!(reported(&mut audience, &all, 192, 9_000), [2]);
         audience.note_empty();
         assert!(audience.deadline().is_never());
         audience.note_acceptor(3);
         assert_eq!(audience.single(&all, false, Instant(9_001)), None);
-        assert_eq!(told(&mut audience, &all, 256, 9_001), [2, 3]);
+        assert_eq!(reported(&mut audience, &all, 256, 9_001), [2, 3]);
     }
 
     #[test]
     fn the_others_are_told_no_sooner_than_what_was_said_is_fetched() {
         let (mut audience, all) = (Audience::new(), three());
         audience.note_acceptor(2);
-        assert_eq!(told(&mut audience, &all, 64, 20), [2]);
+        assert_eq!(reported(&mut audience, &all, 64, 20), [2]);
         let late = audience.deadline();
         assert!(audience.is_late(late) && !audience.is_late(Instant(late.0 - 1)));
         audience.put_off(late);
-        assert_eq!(told(&mut audience, &all, 64, late.0), [0; 0]);
+        assert_eq!(reported(&mut audience, &all, 64, late.0), [0; 0]);
         let later = audience.deadline();
         assert!(!audience.is_late(later), "once alone");
-        assert_eq!(told(&mut audience, &all, 64, later.0), [1, 2, 3]);
+        assert_eq!(reported(&mut audience, &all, 64, later.0), [1, 2, 3]);
     }
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
         let (mut audience, all) = (Audience::new(), three());
         audience.note_acceptor(2);
         assert_eq!(audience.single(&all, true, Instant(20)), None);
-        assert_eq!(told(&mut audience, &all, 64, 20), [1, 2, 3]);
+        assert_eq!(reported(&mut audience, &all, 64, 20), [1, 2, 3]);
         assert_eq!(audience.single(&all, false, Instant(21)), Some(2));
     }
 
@@ -352,11 +352,11 @@ mod tests {
     fn the_others_are_told_when_the_one_that_was_is_gone() {
         let (mut audience, mut all) = (Audience::new(), three());
         audience.note_acceptor(2);
-        assert_eq!(told(&mut audience, &all, 64, 20), [2]);
+        assert_eq!(reported(&mut audience, &all, 64, 20), [2]);
         all.remove(2);
         audience.forget(2, true, Instant(30));
         assert!(audience.has_lost_one());
-        assert_eq!(told(&mut audience, &all, 64, 30), [1, 3]);
+        assert_eq!(reported(&mut audience, &all, 64, 30), [1, 3]);
     }
 
     #[test]
@@ -364,10 +364,10 @@ mod tests {
         let (mut audience, mut all) = (Audience::new(), Subscribers::NONE);
         let many = 8 * AT_ONCE as u16;
         (0..many).for_each(|channel| all.add(channel));
-        assert_eq!(told(&mut audience, &all, 64, 10), [0; 0]);
+        assert_eq!(reported(&mut audience, &all, 64, 10), [0; 0]);
         let (mut reached, mut rounds) = (std::collections::BTreeMap::new(), 0);
         let (mut turns, mut edge) = (0, 64);
-        while audience.tells_many() {
+        while audience.reports_to_many() {
             let (some, are_last) = audience.take_some();
             assert!(some.len() <= AT_ONCE);
             reached.extend(some.into_iter().map(|channel| (channel, edge)));
@@ -375,7 +375,7 @@ mod tests {
             turns += 1;
             if turns == 3 {
                 edge = 128;
-                assert_eq!(told(&mut audience, &all, edge, 20), [0; 0]);
+                assert_eq!(reported(&mut audience, &all, edge, 20), [0; 0]);
             }
         }
         assert_eq!((turns, rounds), (16, 2));
@@ -387,7 +387,7 @@ mod tests {
     fn who_listens_alone_is_waited_for_without_a_timer() {
         let (mut audience, all) = (Audience::new(), Subscribers::one(4));
         audience.note_acceptor(4);
-        assert_eq!(told(&mut audience, &all, 64, 20), [4]);
+        assert_eq!(reported(&mut audience, &all, 64, 20), [4]);
         assert!(audience.deadline().is_never());
     }
 }

@@ -143,7 +143,7 @@ impl DatagramOutput<'_> {
         if edges.rcv_edge > d.reported.rcv_edge || unsaid >= quarter {
             socket.note_reported(now);
             if let Some(s) = self.endpoints.sessions.get_mut(socket.session) {
-                socket.tell(&mut s.host, edges);
+                socket.put_edges(&mut s.host, edges);
             }
         }
         self.endpoints.sockets.arm_quiet_datagram(key, now);

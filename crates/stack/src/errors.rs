@@ -47,20 +47,20 @@ impl Reported<'_> {
     }
 
     fn report(&self) -> ErrorReport {
-        let told = self.error.told;
+        let reported = self.error.fields;
         ErrorReport {
             errno: self.error.kind.errno(),
-            kind: told.kind,
-            code: told.code,
-            info: told.info,
+            kind: reported.kind,
+            code: reported.code,
+            info: reported.info,
             to: SocketAddr::new(self.error.destination, self.error.dst_port),
             offender: Some(self.offender),
         }
     }
 }
 
-/// What telling programs takes: their sessions, and what counts reports that find no room.
-pub(crate) struct Telling<'a> {
+/// What reports to programs take: their sessions, and what counts reports that find no room.
+pub(crate) struct Reporter<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) counters: &'a mut Counters,
     pub(crate) now: Instant,
@@ -69,15 +69,15 @@ pub(crate) struct Telling<'a> {
 impl Socket {
     /// A datagram was not sent since it would have had to be cut, which its program
     /// refuses: that is its socket's pending error.
-    pub(crate) fn tell_too_long(&mut self, to: SocketAddr, link: &Link, telling: Telling<'_>) {
-        self.set_pending_error(EMSGSIZE, telling.sessions, telling.now);
-        self.report_too_long(to.into(), link, telling);
+    pub(crate) fn note_too_long(&mut self, to: SocketAddr, link: &Link, reporter: Reporter<'_>) {
+        self.set_pending_error(EMSGSIZE, reporter.sessions, reporter.now);
+        self.report_too_long(to.into(), link, reporter);
     }
 
     /// A datagram to `to` was refused since it was too long: a socket that has asked for errors finds a
     /// report of that, and has no pending error. As Linux has it, the report says the port that the
     /// socket is connected to over IPv4, and the one that the datagram was for over IPv6.
-    pub(crate) fn report_too_long(&mut self, to: Address, link: &Link, telling: Telling<'_>) {
+    pub(crate) fn report_too_long(&mut self, to: Address, link: &Link, reporter: Reporter<'_>) {
         let Some(to) = to.get().map(|to| (to.ip().to_canonical(), to.port())) else {
             return;
         };
@@ -93,7 +93,7 @@ impl Socket {
             (IpAddr::V6(_), port) => port,
         };
         let mtu = match options.honors_path(to.0) || link.is_local(to.0) {
-            true => link.mtu_to(to.0, telling.now),
+            true => link.mtu_to(to.0, reporter.now),
             false => link.link_mtu(to.0),
         };
         let report = ErrorReport {
@@ -104,24 +104,24 @@ impl Socket {
             to: SocketAddr::new(to.0, port),
             offender: None,
         };
-        self.keep_report(report, telling);
+        self.keep_report(report, reporter);
     }
 
     /// Keeps a report that makes no pending error: the socket has an error to tell of all the same.
-    fn keep_report(&mut self, report: ErrorReport, telling: Telling<'_>) {
-        self.put_report(report, &[], telling.counters);
+    fn keep_report(&mut self, report: ErrorReport, reporter: Reporter<'_>) {
+        self.put_report(report, &[], reporter.counters);
         let (kept, mut edges) = (self.kept_errors(), self.edges());
         edges.flags |= EdgeFlags::SOFT_ERROR;
-        self.note_reported(telling.now);
-        if let Some(s) = telling.sessions.get_mut(self.session) {
+        self.note_reported(reporter.now);
+        if let Some(s) = reporter.sessions.get_mut(self.session) {
             s.host.blocks().set_error_reports(self.id, kept);
-            self.tell(&mut s.host, edges);
+            self.put_edges(&mut s.host, edges);
         }
     }
 
     /// An error about a datagram of its: a connected socket gets it if it will not pass by
     /// itself, and one that has asked for errors gets all, as in Linux.
-    pub(crate) fn datagram_failed(&mut self, reported: &Reported<'_>, telling: Telling<'_>) {
+    pub(crate) fn datagram_failed(&mut self, reported: &Reported<'_>, reporter: Reporter<'_>) {
         let connected = matches!(&self.kind, Kind::Datagram(d) if d.peer.is_some());
         let options = &self.options.datagrams;
         let asked = options.asks_for_errors(reported.error.destination);
@@ -132,7 +132,7 @@ impl Socket {
             kind => kind.is_hard(),
         };
         if asked || (connected && hard) {
-            self.failed(reported, asked, telling);
+            self.failed(reported, asked, reporter);
         }
     }
 
@@ -142,21 +142,21 @@ impl Socket {
         &mut self,
         reported: &Reported<'_>,
         lives: bool,
-        telling: Telling<'_>,
+        reporter: Reporter<'_>,
     ) {
         let to = reported.error.destination;
         if self.options.datagrams.asks_for_errors(to) {
-            self.failed(reported, !lives, telling);
+            self.failed(reported, !lives, reporter);
         }
     }
 
     /// It lives on, and has a pending error; its report is kept if it is `asked` for.
-    fn failed(&mut self, reported: &Reported<'_>, asked: bool, telling: Telling<'_>) {
+    fn failed(&mut self, reported: &Reported<'_>, asked: bool, reporter: Reporter<'_>) {
         if asked && self.has_block() {
-            self.put_report(reported.report(), reported.quoted(), telling.counters);
+            self.put_report(reported.report(), reported.quoted(), reporter.counters);
         }
         let errno = reported.error.kind.errno();
-        self.set_pending_error(errno, telling.sessions, telling.now);
+        self.set_pending_error(errno, reporter.sessions, reporter.now);
     }
 
     /// Puts a report into the queue, if there is room.
@@ -177,7 +177,7 @@ impl Socket {
         let kept = self.kept_errors();
         if let Some(s) = sessions.get_mut(self.session) {
             s.host.blocks().set_error(self.id, errno.into(), kept);
-            self.tell(&mut s.host, edges);
+            self.put_edges(&mut s.host, edges);
         }
     }
 

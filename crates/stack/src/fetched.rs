@@ -5,7 +5,7 @@
 //!
 //! Owns [`Fetched`], which a connection keeps; `output` notes there what it sends.
 
-use longshore_hostif::adapter::{Extent, SendStreams, ToldRange};
+use longshore_hostif::adapter::{Extent, ReportedRange, SendStreams};
 use longshore_hostif::{CHUNK, FileExtent, Moved, RANGE_BYTES};
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) struct Fetched {
     sent: u64,
     to: u64,
     /// The range of a file that a descriptor has told of.
-    told: ToldRange,
+    reported: ReportedRange,
     /// Records of others that were fetched.
     records: u32,
 }
@@ -64,7 +64,7 @@ impl Fetched {
         while at < range.end {
             let most = end.min(at + MOST_AT_ONCE);
             // What is not there was found to be so when it was gathered.
-            let Ok(found) = streams.extent(&self.told, index, at..most, goes_on) else {
+            let Ok(found) = streams.extent(&self.reported, index, at..most, goes_on) else {
                 break;
             };
             let (Extent::Fetched(bytes) | Extent::AtHand(bytes)) = found.extent;
@@ -93,14 +93,14 @@ impl Fetched {
     }
 
     /// The host says that the stream ends, at `edge`, with these bytes of a file.
-    pub(crate) fn tell(&mut self, extent: &FileExtent, edge: u64) {
-        self.told.tell(extent, edge, self.sent);
+    pub(crate) fn note_range(&mut self, extent: &FileExtent, edge: u64) {
+        self.reported.report(extent, edge, self.sent);
     }
 
     /// The range of a file of which it was told.
     #[inline]
-    pub(crate) fn told(&self) -> &ToldRange {
-        &self.told
+    pub(crate) fn reported(&self) -> &ReportedRange {
+        &self.reported
     }
 
     /// The stream was sent up to there by what came with its descriptor.

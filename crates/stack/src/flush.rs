@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// So many sockets are flushed whatever they have to send.
 pub(crate) const FEW: usize = 4;
 
-/// What is seen to beside telling the host where the streams stand.
+/// What is seen to beside reporting to the host where the streams stand.
 const MORE_THAN_EDGES: Events = Events::URGENT
     .union(Events::SND_ACKED)
     .union(Events::RCVBUF)
@@ -213,7 +213,7 @@ impl Flush<'_> {
         if has_block && !orphan {
             if let Some(socket) = self.endpoints.sockets.get_mut(key) {
                 if events.contains(Events::URGENT) {
-                    socket.tell_owner_of_urgent(&mut self.endpoints.sessions);
+                    socket.notify_owner_of_urgent(&mut self.endpoints.sessions);
                 }
                 if socket.has_marks() {
                     let is_below =
@@ -245,7 +245,7 @@ impl Flush<'_> {
         let Some(flushed) = flushed else {
             return;
         };
-        if flushed.tells_more {
+        if flushed.reports_more {
             self.endpoints.sockets.touch(key);
         }
         if flushed.has_accepted {

@@ -6,7 +6,7 @@
 
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::errors::{Reported, Telling};
+use crate::errors::{Reported, Reporter};
 use crate::handshake::Handshakes;
 use crate::link::net_time;
 use crate::socket::Socket;
@@ -51,7 +51,7 @@ impl IcmpErrors<'_> {
         }
         match error.protocol {
             protocol::TCP => {
-                let kind = told_to_tcp(error.kind);
+                let kind = tcp_error_of(error.kind);
                 if let Some((key, seq)) = self.handshakes.endpoints.half_open.in_flight(
                     &self.handshakes.endpoints.demux,
                     (local, remote),
@@ -69,8 +69,8 @@ impl IcmpErrors<'_> {
                     c.tcb.on_icmp(kind, seq);
                     let alive = c.tcb.state().is_synchronized();
                     self.handshakes.endpoints.sockets.touch(key);
-                    self.tell_of_error(key, |socket, telling| {
-                        socket.segment_failed(reported, alive, telling);
+                    self.report_error(key, |socket, reporter| {
+                        socket.segment_failed(reported, alive, reporter);
                     });
                     return true;
                 }
@@ -83,8 +83,8 @@ impl IcmpErrors<'_> {
                     remote,
                 );
                 if let Some(key) = key {
-                    self.tell_of_error(key, |socket, telling| {
-                        socket.datagram_failed(reported, telling)
+                    self.report_error(key, |socket, reporter| {
+                        socket.datagram_failed(reported, reporter)
                     });
                 }
                 key.is_some()
@@ -94,15 +94,15 @@ impl IcmpErrors<'_> {
     }
 
     /// Has a socket tell its program of an error, which is the work of its session.
-    fn tell_of_error(&mut self, key: u32, tell: impl FnOnce(&mut Socket, Telling<'_>)) {
+    fn report_error(&mut self, key: u32, report: impl FnOnce(&mut Socket, Reporter<'_>)) {
         self.handshakes.endpoints.sessions.at_work = AtWork::Socket(key);
         if let Some(socket) = self.handshakes.endpoints.sockets.get_mut(key) {
-            let telling = Telling {
+            let reporter = Reporter {
                 sessions: &mut self.handshakes.endpoints.sessions,
                 counters: self.handshakes.responder.counters,
                 now: self.handshakes.responder.now,
             };
-            tell(socket, telling);
+            report(socket, reporter);
         }
     }
 
@@ -179,8 +179,8 @@ impl IcmpErrors<'_> {
             self.handshakes.set_path_of_half_open(key, mss);
         }
         if let Some(key) = datagrams {
-            self.tell_of_error(key, |socket, telling| {
-                socket.datagram_failed(reported, telling)
+            self.report_error(key, |socket, reporter| {
+                socket.datagram_failed(reported, reporter)
             });
         }
         true
@@ -188,7 +188,7 @@ impl IcmpErrors<'_> {
 }
 
 /// What an ICMP error is to a connection: each has the errno that Linux gives for it.
-fn told_to_tcp(kind: ErrorKind) -> TcpIcmp {
+fn tcp_error_of(kind: ErrorKind) -> TcpIcmp {
     match kind {
         ErrorKind::NetUnreachable | ErrorKind::NetUnknown | ErrorKind::NetProhibited => {
             TcpIcmp::NetUnreachable
@@ -231,7 +231,7 @@ mod tests {
             ErrorKind::ParameterProblem,
             ErrorKind::NextHeaderUnknown,
         ] {
-            assert_eq!(told_to_tcp(kind).error().errno(), kind.errno(), "{kind:?}");
+            assert_eq!(tcp_error_of(kind).error().errno(), kind.errno(), "{kind:?}");
         }
     }
 }

@@ -38,7 +38,7 @@
 //! | `connection`, `endings`, `orphans` | what hosts are told of connections, how sockets end, and what becomes of those that no process holds |
 //! | `stack`, `stack/served`, `stack/parts` | [`Stack`], which part a packet or a request is for, and what each borrows |
 //! | `at_work`, `stack/containment` | whose work is done, and what becomes of a session whose work has led to a panic |
-//! | `flush`, `telling` | what a turn has touched: sent and told, each user its share |
+//! | `flush`, `put_edges` | what a turn has touched: sent and reported, each user its share |
 //! | `transfers`, `forward`, `forwards` | bytes that go from one socket to another |
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
@@ -115,6 +115,7 @@ mod pair;
 mod pair_end;
 mod passive;
 mod published;
+mod put_edges;
 mod quiet;
 mod reported;
 mod request_error;
@@ -132,7 +133,7 @@ mod stack;
 mod status;
 mod syn_drop;
 mod tcp_input;
-mod telling;
+
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl Marks {
         &self,
         s: &Session,
         id: SocketId,
-        (told, written): (&Reported, u64),
+        (reported, written): (&Reported, u64),
         edges: &Edges,
         messages: Option<(&mut Messages, &ReceiveStream)>,
     ) -> bool {
@@ -82,9 +82,9 @@ impl Marks {
             })
         });
         let is_less = unread < self.receive.into() || is_piece && unread < self.most.into();
-        let was_writable = is_writable(written - told.snd_acked, self.send_buffer.into());
+        let was_writable = is_writable(written - reported.snd_acked, self.send_buffer.into());
         is_less
-            && edges.flags == told.flags
+            && edges.flags == reported.flags
             && was_writable
             && s.host.receive.available() > FEW_CHUNKS
     }

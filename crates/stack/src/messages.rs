@@ -164,13 +164,13 @@ mod tests {
     }
 
     /// What is told of a stream that comes in these pieces and is read up to `read`.
-    fn told(rule: MessageRule, pieces: &[&[u8]], read: u64) -> Vec<bool> {
+    fn reported(rule: MessageRule, pieces: &[&[u8]], read: u64) -> Vec<bool> {
         let (mut messages, mut stream) = (Messages::new(untimed(rule), 0), Vec::new());
         let mut looked_at = 0;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for piece in pieces {
             stream.extend_from_slice(piece);
-            told.push(
+            reported.push(
                 !messages.are_incomplete([read, stream.len() as u64], |at, to| {
                     looked_at += to.len();
                     let found = stream.get(at as usize..at as usize + to.len());
@@ -186,7 +186,7 @@ mod tests {
                 stream.len() + (pieces.len() + stream.len() / WINDOW) * delimiter.bytes().len();
             assert!(looked_at <= most, "{looked_at} of {}", stream.len());
         }
-        told
+        reported
     }
 
     fn delimiter(bytes: &[u8]) -> MessageRule {
@@ -207,11 +207,14 @@ mod tests {
     fn a_delimiter_is_found_however_it_comes() {
         let blank = delimiter(b"\r\n\r\n");
         let pieces: &[&[u8]] = &[b"GET / HTTP/1.1\r\n", b"a: b\r", b"\n\r", b"\n", b"GET"];
-        assert_eq!(told(blank, pieces, 0), [false, false, false, true, true]);
-        assert_eq!(told(blank, pieces, 25), [false; 5], "that was read");
+        assert_eq!(
+            reported(blank, pieces, 0),
+            [false, false, false, true, true]
+        );
+        assert_eq!(reported(blank, pieces, 25), [false; 5], "that was read");
         let byte_by_byte: Vec<&[u8]> = b"ab\r\n\r\n".chunks(1).collect();
         assert_eq!(
-            told(blank, &byte_by_byte, 0),
+            reported(blank, &byte_by_byte, 0),
             [false, false, false, false, false, true]
         );
         // At every place of a window.
@@ -219,11 +222,11 @@ mod tests {
             let mut whole = vec![b'x'; before];
             whole.extend_from_slice(b"\r\n\r\n");
             assert_eq!(
-                told(blank, &[&whole], 0),
+                reported(blank, &[&whole], 0),
                 [true],
                 "{before} bytes before it"
             );
-            assert_eq!(told(blank, &[&whole[..before + 3]], 0), [false]);
+            assert_eq!(reported(blank, &[&whole[..before + 3]], 0), [false]);
         }
     }
 
@@ -231,7 +234,7 @@ mod tests {
     fn who_never_ends_a_message_has_each_byte_looked_at_once() {
         let pieces = vec![&[b'\r'; 100][..]; 200];
         assert!(
-            told(delimiter(b"\r\n"), &pieces, 0)
+            reported(delimiter(b"\r\n"), &pieces, 0)
                 .iter()
                 .all(|whole| !whole)
         );
@@ -241,20 +244,20 @@ mod tests {
     fn a_message_is_as_long_as_it_says() {
         let pieces: &[&[u8]] = &[b"a\0", b"\x03xy", b"z", b"b\0\x01", b"xc"];
         assert_eq!(
-            told(length(0, 10), pieces, 0),
+            reported(length(0, 10), pieces, 0),
             [false, false, true, true, true]
         );
         assert_eq!(
-            told(length(0, 10), pieces, 6),
+            reported(length(0, 10), pieces, 6),
             [false, false, false, false, true]
         );
         // Of no bytes, one behind the other.
         assert_eq!(
-            told(length(0, 10), &[b"a\0\0b\0\0", b"c\0"], 6),
+            reported(length(0, 10), &[b"a\0\0b\0\0", b"c\0"], 6),
             [false, false]
         );
         assert_eq!(
-            told(length(-3, 10), &[b"a\0\x03", b"b\0\x04"], 3),
+            reported(length(-3, 10), &[b"a\0\x03", b"b\0\x04"], 3),
             [false, false]
         );
     }
@@ -275,8 +278,11 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_not_waited_for() {
-        assert_eq!(told(length(0, 10), &[b"a\0\x0b", b"x"], 0), [true, true]);
-        assert_eq!(told(length(-4, 10), &[b"a\0\x03"], 0), [true]);
+        assert_eq!(
+            reported(length(0, 10), &[b"a\0\x0b", b"x"], 0),
+            [true, true]
+        );
+        assert_eq!(reported(length(-4, 10), &[b"a\0\x03"], 0), [true]);
     }
 
     #[test]

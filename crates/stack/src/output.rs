@@ -290,9 +290,9 @@ impl<'a> Outlet<'a> {
         let (streams, crossed) = self.source.as_mut().ok_or(Sent::All)?;
         let streams: &'a SendStreams = streams;
         let (index, immediate) = (self.index, self.immediate);
-        let told = (immediate, self.c.fetched.told());
+        let reported = (immediate, self.c.fetched.reported());
         let Ok((count, at_hand)) =
-            streams.gather_with(told, index, range.clone(), self.used, pieces)
+            streams.gather_with(reported, index, range.clone(), self.used, pieces)
         else {
             self.counters.drop(EngineDrop::BadStream);
             self.c.tcb.abort();

@@ -227,7 +227,7 @@ impl Admission<'_> {
             }
         }
         let mut transfers = self.transfers();
-        transfers.tell_moved(key, moved);
+        transfers.report_moved(key, moved);
         if transfers.is_pair_done(key) {
             self.endings().forget(key);
         }

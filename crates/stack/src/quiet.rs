@@ -14,13 +14,13 @@ use longshore_tcp::Instant;
 
 impl Socket {
     /// Nothing has happened at it for a while: its host is told of what nobody waits for.
-    pub(crate) fn tell_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
+    pub(crate) fn report_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
         let edges = self.edges();
         // An end that has come in this very turn, too: it is noted as told below.
-        let is_unreported = self.reported().is_some_and(|told| {
-            edges.snd_acked != told.snd_acked
-                || edges.rcv_edge != told.rcv_edge
-                || edges.flags != told.flags
+        let is_unreported = self.reported().is_some_and(|reported| {
+            edges.snd_acked != reported.snd_acked
+                || edges.rcv_edge != reported.rcv_edge
+                || edges.flags != reported.flags
         });
         let is_late = self
             .messages
@@ -43,7 +43,7 @@ impl Socket {
             }
         }
         if is_unreported && let Some(s) = sessions.get_mut(self.session) {
-            self.tell(&mut s.host, edges);
+            self.put_edges(&mut s.host, edges);
         }
     }
 }
@@ -55,12 +55,12 @@ impl Sockets {
         let Some(Kind::Datagram(d)) = self.get_mut(key).map(|s| &mut s.kind) else {
             return;
         };
-        if d.tell_by.is_some() {
+        if d.report_due.is_some() {
             return;
         }
         let returns = d.reported.returns_at(d.snd_done, d.snd_edge, now);
         if d.snd_done != d.reported.snd_acked || !returns.is_never() {
-            d.tell_by = Some(now.after_us(QUIET_US));
+            d.report_due = Some(now.after_us(QUIET_US));
             self.arm(key);
         }
     }
@@ -68,11 +68,11 @@ impl Sockets {
     /// Sees to it that the chunks of what was moved are taken back, some day.
     pub(crate) fn arm_quiet_pair(&mut self, key: u32, now: Instant) {
         let Some(p) = self.pair_mut(key) else { return };
-        if !p.waits.tell_by().is_never() {
+        if !p.waits.report_due().is_never() {
             return;
         }
         let returns = p.reported.returns_at(p.snd.done(), p.snd.edge(), now);
-        p.waits.set_tell_by(returns);
+        p.waits.set_report_due(returns);
         if !returns.is_never() {
             self.arm(key);
         }
@@ -94,14 +94,14 @@ impl Sockets {
         let Some(session) = sessions.get_mut(socket.session) else {
             return;
         };
-        let Some((told, edge)) = socket.finished() else {
+        let Some((reported, edge)) = socket.finished() else {
             return;
         };
-        if edge <= told.returned {
+        if edge <= reported.returned {
             return;
         }
         if session.returns.may_go_on(turn) {
-            told.returned = edge;
+            reported.returned = edge;
             session.returns.chunks += session.host.send_slab().take_chunks(index, edge);
         } else {
             socket.look_again(now.after_us(LATER_US));

@@ -15,7 +15,7 @@ mod setup;
 
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::errors::Telling;
+use crate::errors::Reporter;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
 use crate::socket::{Options, Socket};
@@ -159,7 +159,7 @@ impl Requests<'_> {
             } => {
                 self.move_edges(from, key, (snd_edge, rcv_consumed, flags))?;
                 if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
-                    socket.tell_extent(extent, snd_edge);
+                    socket.note_extent(extent, snd_edge);
                 }
             }
             Request::Close {
@@ -233,8 +233,8 @@ impl Requests<'_> {
         }
         if let Some((snd, rcv)) = s.host.blocks().edges_noted(socket.id) {
             // Nobody keeps the bytes of others that it was about to send.
-            let told = socket.snd_edge().min(snd);
-            let snd = s.host.send.first_forwarded(socket.id.index, told..snd);
+            let reported = socket.snd_edge().min(snd);
+            let snd = s.host.send.first_forwarded(socket.id.index, reported..snd);
             let _ = self.host_edges(key, None, (snd, rcv, EdgeFlags::PUSH));
         }
     }
@@ -290,7 +290,7 @@ impl Requests<'_> {
         if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
             && let Some(socket) = self.setup.endpoints.sockets.get_mut(key)
         {
-            socket.tell_others(from, &mut self.setup.endpoints.sessions, self.setup.now);
+            socket.report_to_others(from, &mut self.setup.endpoints.sessions, self.setup.now);
         }
         if flags.contains(EdgeFlags::RECORD_END) {
             let socket = self.setup.endpoints.sockets.get_mut(key);
@@ -384,12 +384,12 @@ impl Requests<'_> {
             }
             Request::TooLong { to, .. } => {
                 if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
-                    let telling = Telling {
+                    let reporter = Reporter {
                         sessions: &mut self.setup.endpoints.sessions,
                         counters: self.setup.counters,
                         now: self.setup.now,
                     };
-                    socket.report_too_long(to, self.setup.link, telling);
+                    socket.report_too_long(to, self.setup.link, reporter);
                 }
                 Ok(NOTHING)
             }

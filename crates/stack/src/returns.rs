@@ -74,9 +74,9 @@ impl Socket {
     /// It is to be looked at again at `at`, or not.
     pub(crate) fn look_again(&mut self, at: Instant) {
         match &mut self.kind {
-            Kind::Stream(c) => c.tell_by = at,
-            Kind::Pair(p) => p.waits.set_tell_by(at),
-            Kind::Datagram(d) => d.tell_by = (!at.is_never()).then_some(at),
+            Kind::Stream(c) => c.report_due = at,
+            Kind::Pair(p) => p.waits.set_report_due(at),
+            Kind::Datagram(d) => d.report_due = (!at.is_never()).then_some(at),
             Kind::Listener(_) | Kind::Idle(_) => {}
         }
     }

@@ -178,7 +178,7 @@ pub(crate) struct Connection {
     pub(crate) reported: Reported,
     /// When the host is to be told of acknowledgments that nobody waits for, and its chunks
     /// are taken back.
-    pub(crate) tell_by: Instant,
+    pub(crate) report_due: Instant,
     /// When it was last seen to fill its send buffer on a short path.
     pub(crate) bulk_sender: Seen,
     /// Its next hop does not answer.
@@ -207,7 +207,7 @@ impl Connection {
             record: 0,
             fast_open_of: None,
             reported: Reported::default(),
-            tell_by: Instant::NEVER,
+            report_due: Instant::NEVER,
             bulk_sender: Seen::NEVER,
             unreachable: false,
             is_over: false,
@@ -250,7 +250,7 @@ pub(crate) struct Datagram {
     /// Datagrams that found no room.
     pub(crate) overruns: u64,
     /// When the host is to be told that what it sent is gone, and its chunks are taken back.
-    pub(crate) tell_by: Option<Instant>,
+    pub(crate) report_due: Option<Instant>,
     /// The groups that it has joined.
     pub(crate) groups: Vec<IpAddr>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct Sockets {
     /// Sessions whose sockets have their turn again.
     pub(crate) waiting_sessions: VecDeque<u32>,
     /// One of them has got something of its other end in this turn, and tells of it in the next.
-    pub(crate) are_yet_to_tell: bool,
+    pub(crate) are_yet_to_report: bool,
     /// One of them has sent more to others than a turn takes.
     pub(crate) have_more_to_pass: bool,
     /// Some may have datagrams that the host has written and that were not sent.
@@ -53,7 +53,7 @@ impl Sockets {
             slab: Slab::new(),
             dirty: Vec::new(),
             waiting_sessions: VecDeque::new(),
-            are_yet_to_tell: false,
+            are_yet_to_report: false,
             have_more_to_pass: false,
             have_datagrams: false,
             denied_memory: VecDeque::new(),
@@ -76,7 +76,7 @@ impl Sockets {
     /// own are still to be taken.
     #[inline]
     pub(crate) fn under_way(&self, has_own_packets: bool) -> UnderWay {
-        if !has_own_packets && !self.are_yet_to_tell {
+        if !has_own_packets && !self.are_yet_to_report {
             return UnderWay::Nothing;
         }
         self.what_is_under_way(has_own_packets)
@@ -197,7 +197,7 @@ impl Sockets {
     /// if this one has looked at it already, is under way until then.
     pub(crate) fn touch_other_end(&mut self, key: u32) {
         self.touch(key);
-        self.are_yet_to_tell = true;
+        self.are_yet_to_report = true;
     }
 
     /// Sees to it that the wheel names the socket when it has a deadline.
@@ -234,7 +234,7 @@ impl Socket {
     pub(crate) fn arm(&mut self, wheel: &mut Wheel<u32>, key: u32) {
         let deadline = match &self.kind {
             Kind::Stream(c) => c.deadline(),
-            Kind::Datagram(d) => d.tell_by.unwrap_or(Instant::NEVER),
+            Kind::Datagram(d) => d.report_due.unwrap_or(Instant::NEVER),
             Kind::Pair(p) => p.deadline().unwrap_or(Instant::NEVER),
             Kind::Listener(l) => l.audience.deadline(),
             Kind::Idle(_) => Instant::NEVER,

@@ -179,10 +179,10 @@ impl Stack {
 
     /// Tells a process that may have room again of the sockets for which it had none: no
     /// more than there is room for, each where its edges are by now.
-    pub fn tell_rest(&mut self, from: From) {
+    pub fn report_rest(&mut self, from: From) {
         self.endpoints
             .sockets
-            .tell_rest(from, &mut self.endpoints.sessions);
+            .report_rest(from, &mut self.endpoints.sessions);
     }
 
     /// Whether the next frame is probably bulk of the same connection as those before, so that
@@ -349,7 +349,7 @@ impl Stack {
 
     /// Requests were taken when this turn had been flushed: what they led to is done in the next.
     pub fn has_taken_late(&mut self) {
-        self.endpoints.sockets.are_yet_to_tell = true;
+        self.endpoints.sockets.are_yet_to_report = true;
     }
 
     /// A session begins: its programs learn where their connections go, with which congestion

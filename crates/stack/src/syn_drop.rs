@@ -59,7 +59,7 @@ pub(crate) struct SynDrop {
     /// SYNs that the port has dropped, as estimated from those that came.
     dropped: u64,
     /// When the operator may be told again.
-    tell_at: Instant,
+    notice_due: Instant,
 }
 
 impl Default for SynDrop {
@@ -75,7 +75,7 @@ impl Default for SynDrop {
             syns: 0,
             frames: 0,
             dropped: 0,
-            tell_at: Instant(0),
+            notice_due: Instant(0),
         }
     }
 }
@@ -172,9 +172,9 @@ impl SynDrop {
             self.shift = 0;
             return None;
         }
-        let is_to_be_told = was == 0 && self.tell_at <= now;
-        is_to_be_told.then(|| {
-            self.tell_at = now.after_us(TELL_EVERY);
+        let is_due = was == 0 && self.notice_due <= now;
+        is_due.then(|| {
+            self.notice_due = now.after_us(TELL_EVERY);
             Notice::SynFlood
         })
     }

@@ -61,14 +61,14 @@ impl Timeouts<'_> {
                 if !c.is_over && c.tcb.deadline().is_some_and(|d| d <= now) {
                     c.tcb.on_timer(now);
                 }
-                tell = c.tell_by <= now;
+                tell = c.report_due <= now;
             }
-            Kind::Datagram(d) => tell = d.tell_by.take_if(|t| *t <= now).is_some(),
-            Kind::Pair(p) => tell = p.waits.tell_by() <= now,
+            Kind::Datagram(d) => tell = d.report_due.take_if(|t| *t <= now).is_some(),
+            Kind::Pair(p) => tell = p.waits.report_due() <= now,
             _ => {}
         }
         if tell && socket.has_block() && !socket.orphan {
-            socket.tell_quietly(&mut self.tcp.endpoints.sessions, now);
+            socket.report_quietly(&mut self.tcp.endpoints.sessions, now);
             let turn = self.tcp.responder.counters.event_loop.turns;
             self.tcp.endpoints.sockets.take_back_chunks(
                 key,

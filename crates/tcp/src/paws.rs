@@ -1,6 +1,6 @@
 //! The lower bound for timestamps while segments are missing (RFC 7323 section 5.3).
 //!
-//! Owns [`PawsFloor`], which is part of `reassembly.rs`; `input/checks.rs` uses it.
+//! Owns [`PawsBound`], which is part of `reassembly.rs`; `input/checks.rs` uses it.
 
 use crate::pos::Pos;
 
@@ -13,26 +13,26 @@ use crate::pos::Pos;
 /// The bound follows TS.Recent at a distance of one to two windows. A duplicate from an
 /// earlier wrap of the sequence numbers is older than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PawsFloor {
+pub(crate) struct PawsBound {
     /// Missing segments were sent with this timestamp or a later one.
-    floor: u32,
+    bound: u32,
     /// The next bound, once everything up to `until` has arrived.
     next: u32,
     pub(crate) until: Pos,
 }
 
-impl PawsFloor {
+impl PawsBound {
     /// The state before anything was missing.
-    pub(crate) const fn new() -> PawsFloor {
-        PawsFloor {
-            floor: 0,
+    pub(crate) const fn new() -> PawsBound {
+        PawsBound {
+            bound: 0,
             next: 0,
             until: Pos::MIN / 2,
         }
     }
 
     pub(crate) const fn admits(&self, timestamp: u32) -> bool {
-        timestamp.wrapping_sub(self.floor) as i32 >= 0
+        timestamp.wrapping_sub(self.bound) as i32 >= 0
     }
 
     /// RCV.NXT has reached `rcv_nxt`, and the window reaches up to `edge`.
@@ -41,7 +41,7 @@ impl PawsFloor {
             return;
         }
         let long_ago = rcv_nxt - self.until > edge - rcv_nxt;
-        self.floor = if long_ago { ts_recent } else { self.next };
+        self.bound = if long_ago { ts_recent } else { self.next };
         self.next = ts_recent;
         self.until = edge;
     }

@@ -6,7 +6,7 @@
 
 use crate::assembler::Assembler;
 use crate::flags::Flags;
-use crate::paws::PawsFloor;
+use crate::paws::PawsBound;
 use crate::pos::Pos;
 use crate::rcv::ReceiveSide;
 use crate::snd::SendSide;
@@ -32,7 +32,7 @@ pub(crate) struct Reassembly {
     /// (RFC 2018 section 4: they are reported in this order).
     recent: [SeqNumber; 3],
     /// The lower bound for timestamps while segments are missing.
-    floor: PawsFloor,
+    paws: PawsBound,
     pub(crate) ranges: Assembler,
 }
 
@@ -42,7 +42,7 @@ impl Reassembly {
         Reassembly {
             duplicate: (SeqNumber(0), SeqNumber(0)),
             recent: [SeqNumber(0); 3],
-            floor: PawsFloor::new(),
+            paws: PawsBound::new(),
             ranges: Assembler::new(),
         }
     }
@@ -64,20 +64,20 @@ impl Reassembly {
     /// that fills one, while missing segments were sent earlier.
     pub(crate) fn note_first_hole(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
         if self.ranges.is_empty() {
-            self.follow_paws_floor(rcv, stamps);
+            self.follow_paws_bound(rcv, stamps);
         }
     }
 
     /// Whether a segment with an older timestamp than TS.Recent may be one that is late: some
     /// are missing, or were a window ago, and its timestamp is not below theirs.
     pub(crate) fn admits_late(&self, rcv: &ReceiveSide, timestamp: u32) -> bool {
-        let late = !self.ranges.is_empty() || rcv.nxt() < self.floor.until;
-        late && self.floor.admits(timestamp)
+        let late = !self.ranges.is_empty() || rcv.nxt() < self.paws.until;
+        late && self.paws.admits(timestamp)
     }
 
     /// TS.Recent may advance past the timestamps of segments that have not arrived yet.
-    pub(crate) fn follow_paws_floor(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
-        self.floor.follow(stamps.recent(), rcv.nxt(), rcv.adv());
+    pub(crate) fn follow_paws_bound(&mut self, rcv: &ReceiveSide, stamps: &TimestampState) {
+        self.paws.follow(stamps.recent(), rcv.nxt(), rcv.adv());
     }
 
     /// Keeps the most recently changed ranges in order (RFC 2018 section 4).

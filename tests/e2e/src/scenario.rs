@@ -1,5 +1,5 @@
 //! How a scenario runs: with a time limit, a testbed of its own, and its
-//! programs' last words if it fails.
+//! programs' last output if it fails.
 
 use crate::{Stack, TIMEOUT, Testbed};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -51,11 +51,11 @@ impl AttachServer {
     }
 }
 
-fn serve(visitor: &OwnedFd, refusal: Option<Refusal>) {
-    while let Ok((message, _)) = receive(visitor.as_fd()) {
+fn serve(client: &OwnedFd, refusal: Option<Refusal>) {
+    while let Ok((message, _)) = receive(client.as_fd()) {
         assert!(matches!(message, Message::NewSession(_)));
         let answer = refusal.map_or(Message::Session(TOKEN), Message::Refused);
-        send(visitor.as_fd(), &answer, &[]).unwrap();
+        send(client.as_fd(), &answer, &[]).unwrap();
     }
 }
 

@@ -72,7 +72,13 @@ fn all_settings_hold_from_the_moment_at_which_the_engine_gets_them() {
     if is_root {
         let of = |half: &longshore_stack::Session| half.host.geometry().sockets;
         let [mut other] = world.programs();
-        let half = world.engine.stack.endpoints.sessions.iter().map(|(_, half)| of(half));
+        let half = world
+            .engine
+            .stack
+            .endpoints
+            .sessions
+            .iter()
+            .map(|(_, half)| of(half));
         assert!(half.collect::<Vec<_>>().contains(&128));
         other.drain();
     }

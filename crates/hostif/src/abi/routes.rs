@@ -122,16 +122,16 @@ pub struct Routes {
 unsafe impl Shared for Routes {}
 
 /// A word of the table.
-const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Transfer);
+const REPORTED: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Transfer);
 
 impl Routes {
     /// Its words.
     pub(super) const WORDS: &[Word] = words!(Routes {
-        count: TOLD,
-        loopback: TOLD,
-        link_mtu: TOLD,
-        narrow_paths: TOLD,
-        written: TOLD,
+        count: REPORTED,
+        loopback: REPORTED,
+        link_mtu: REPORTED,
+        narrow_paths: REPORTED,
+        written: REPORTED,
     });
 
     /// Writes the table; its one writer is the engine. Routes past [`MAX_ROUTES`] are

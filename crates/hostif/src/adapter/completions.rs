@@ -146,8 +146,8 @@ impl AdapterSession {
         let Some(number) = self.channels.put_data(channel, &data, payload, meter) else {
             return false;
         };
-        let told = self.receive.epochs.told(channel, number);
-        stream.note_told(told, &mut self.receive);
+        let reported = self.receive.epochs.reported(channel, number);
+        stream.note_reported(reported, &mut self.receive);
         true
     }
 

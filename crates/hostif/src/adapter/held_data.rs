@@ -21,7 +21,7 @@ const LOOKS: usize = 8;
 
 /// What was told of by a descriptor: the last message of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub(super) channel: u16,
     /// Which of the processes that had the channel.
     epoch: u32,
@@ -59,8 +59,8 @@ impl Epochs {
     }
 
     /// What the process of `channel` is told by message `number`.
-    pub(super) fn told(&self, channel: u16, number: u32) -> Told {
-        Told {
+    pub(super) fn reported(&self, channel: u16, number: u32) -> Reported {
+        Reported {
             channel,
             epoch: self.of(channel),
             number,
@@ -68,8 +68,8 @@ impl Epochs {
     }
 
     /// Whether the process that was told so still has the channel.
-    pub(super) fn is_there(&self, told: &Told) -> bool {
-        self.of(told.channel) == told.epoch
+    pub(super) fn is_there(&self, reported: &Reported) -> bool {
+        self.of(reported.channel) == reported.epoch
     }
 
     /// Whether the process keeps chunks from being used: it is not told more in this way.
@@ -79,19 +79,19 @@ impl Epochs {
     }
 
     /// Whether the process has said that it is done with it.
-    pub(super) fn was_taken(&self, arena: &Arena, told: &Told) -> bool {
-        if !self.is_there(told) {
+    pub(super) fn was_taken(&self, arena: &Arena, reported: &Reported) -> bool {
+        if !self.is_there(reported) {
             return false;
         }
-        let ring = self.first_ring + u32::from(told.channel);
+        let ring = self.first_ring + u32::from(reported.channel);
         let done = arena.control(ring).completions.given_back();
         // Those that it is not done with are no more than the ring holds.
-        told.number.wrapping_sub(done) >= RING as u32
+        reported.number.wrapping_sub(done) >= RING as u32
     }
 
     /// Whether the process may still write what it was told.
-    pub(super) fn may_write(&self, arena: &Arena, told: &Told) -> bool {
-        self.is_there(told) && !self.was_taken(arena, told)
+    pub(super) fn may_write(&self, arena: &Arena, reported: &Reported) -> bool {
+        self.is_there(reported) && !self.was_taken(arena, reported)
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Hold {
 struct Held {
     bytes: Box<[u8; MOST_DATA]>,
     use_count: u32,
-    told: Option<Told>,
+    reported: Option<Reported>,
 }
 
 /// The stretches that are kept.
@@ -130,7 +130,7 @@ impl HeldData {
                 self.all.push(Held {
                     bytes: Box::new([0; MOST_DATA]),
                     use_count: 0,
-                    told: None,
+                    reported: None,
                 });
                 self.all.len() as u32 - 1
             }
@@ -138,7 +138,7 @@ impl HeldData {
         };
         let held = self.all.get_mut(at as usize)?;
         held.use_count = held.use_count.wrapping_add(1);
-        held.told = None;
+        held.reported = None;
         let use_count = held.use_count;
         Some(Hold { at, use_count })
     }
@@ -149,8 +149,8 @@ impl HeldData {
         for _ in 0..LOOKS {
             let at = self.next % self.all.len();
             self.next = at + 1;
-            let told = self.all.get(at)?.told.as_ref();
-            if told.is_some_and(|told| epochs.was_taken(arena, told)) {
+            let reported = self.all.get(at)?.reported.as_ref();
+            if reported.is_some_and(|reported| epochs.was_taken(arena, reported)) {
                 return Some(at as u32);
             }
         }
@@ -179,9 +179,9 @@ impl HeldData {
     }
 
     /// It was told so.
-    pub(super) fn note_told(&mut self, hold: Hold, told: Told) {
+    pub(super) fn note_reported(&mut self, hold: Hold, reported: Reported) {
         if let Some(held) = self.get(hold) {
-            held.told = Some(told);
+            held.reported = Some(reported);
         }
     }
 
@@ -189,7 +189,7 @@ impl HeldData {
     pub(super) fn give_back(&mut self, hold: Hold) {
         if let Some(held) = self.get(hold) {
             held.use_count = held.use_count.wrapping_add(1);
-            held.told = None;
+            held.reported = None;
             self.free.push(hold.at);
         }
     }
@@ -203,7 +203,7 @@ impl HeldData {
 
 /// Chunks that no stream has and a process may still write to.
 #[derive(Debug, Default)]
-pub(super) struct Withheld(VecDeque<(u32, Told)>);
+pub(super) struct Withheld(VecDeque<(u32, Reported)>);
 
 impl Withheld {
     pub(super) fn is_empty(&self) -> bool {
@@ -214,9 +214,9 @@ impl Withheld {
         self.0.len() as u32
     }
 
-    pub(super) fn insert(&mut self, chunk: u32, told: Told, epochs: &mut Epochs) {
-        self.0.push_back((chunk, told));
-        if let Some(count) = epochs.withheld.get_mut(usize::from(told.channel)) {
+    pub(super) fn insert(&mut self, chunk: u32, reported: Reported, epochs: &mut Epochs) {
+        self.0.push_back((chunk, reported));
+        if let Some(count) = epochs.withheld.get_mut(usize::from(reported.channel)) {
             *count += 1;
         }
     }
@@ -224,12 +224,12 @@ impl Withheld {
     /// Looks at the first `most`: one to which nobody may write any more.
     pub(super) fn take(&mut self, arena: &Arena, epochs: &mut Epochs, most: usize) -> Option<u32> {
         for _ in 0..most.min(self.0.len()) {
-            let (chunk, told) = self.0.pop_front()?;
-            if epochs.may_write(arena, &told) {
-                self.0.push_back((chunk, told));
+            let (chunk, reported) = self.0.pop_front()?;
+            if epochs.may_write(arena, &reported) {
+                self.0.push_back((chunk, reported));
                 continue;
             }
-            if let Some(count) = epochs.withheld.get_mut(usize::from(told.channel)) {
+            if let Some(count) = epochs.withheld.get_mut(usize::from(reported.channel)) {
                 *count -= 1;
             }
             return Some(chunk);
@@ -245,8 +245,8 @@ mod tests {
 
     /// Told by message `number` of channel 3, of which the process has given none back: it is
     /// done with those before them, as far as numbers go round.
-    fn told(epochs: &Epochs, number: u32) -> Told {
-        epochs.told(3, number)
+    fn reported(epochs: &Epochs, number: u32) -> Reported {
+        epochs.reported(3, number)
     }
 
     #[test]
@@ -260,14 +260,14 @@ mod tests {
             (ring, true),
             (u32::MAX, true),
         ] {
-            let told = told(&epochs, number);
-            assert_eq!(epochs.was_taken(session.arena(), &told), was_taken);
-            assert_eq!(epochs.may_write(session.arena(), &told), !was_taken);
+            let reported = reported(&epochs, number);
+            assert_eq!(epochs.was_taken(session.arena(), &reported), was_taken);
+            assert_eq!(epochs.may_write(session.arena(), &reported), !was_taken);
         }
-        let told = told(&epochs, u32::MAX);
+        let reported = reported(&epochs, u32::MAX);
         epochs.begin(3);
-        assert!(!epochs.is_there(&told) && !epochs.was_taken(session.arena(), &told));
-        assert!(!epochs.may_write(session.arena(), &told));
+        assert!(!epochs.is_there(&reported) && !epochs.was_taken(session.arena(), &reported));
+        assert!(!epochs.may_write(session.arena(), &reported));
     }
 
     /// One that was not taken is never another's.
@@ -281,7 +281,7 @@ mod tests {
             .collect();
         for hold in &holds {
             held.append(*hold, 0, b"kept");
-            held.note_told(*hold, told(&epochs, 0));
+            held.note_reported(*hold, reported(&epochs, 0));
         }
         for _ in 0..2 * MOST_HELD / LOOKS {
             assert_eq!(held.take(arena, &epochs), None);
@@ -292,7 +292,7 @@ mod tests {
                 .all(|hold| held.bytes(*hold, 4) == Some(b"kept"))
         );
         // It was taken, and its stream has not noticed.
-        held.note_told(holds[5], told(&epochs, u32::MAX));
+        held.note_reported(holds[5], reported(&epochs, u32::MAX));
         let again = (0..MOST_HELD).find_map(|_| held.take(arena, &epochs));
         let again = again.expect("the one that was taken");
         assert_eq!(held.bytes(holds[5], 4), None, "it is another's");

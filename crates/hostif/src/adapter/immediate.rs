@@ -4,7 +4,7 @@
 //! Owns [`Immediate`]. `channels` makes one with each request; the stack keeps that of the last
 //! write of a socket, and asks for it before it looks at the chunks.
 
-use super::{BadStream, SendStreams, ToldRange, Use};
+use super::{BadStream, ReportedRange, SendStreams, Use};
 use crate::abi::ImmediateIn;
 use crate::transport::Arena;
 use longshore_ring::SharedBytes;
@@ -117,7 +117,7 @@ impl SendStreams {
     #[inline]
     pub fn gather_with<'a>(
         &'a self,
-        (immediate, told): (&Immediate, &ToldRange),
+        (immediate, reported): (&Immediate, &ReportedRange),
         index: u32,
         range: Range<u64>,
         used: Use,
@@ -125,17 +125,18 @@ impl SendStreams {
     ) -> Result<(usize, u64), BadStream> {
         if immediate.round == self.round
             && let Some(to) = immediate.reaches(&range)
-            && let Some(count) = self.gather_behind((immediate, told), to, index, &range, used, out)
+            && let Some(count) =
+                self.gather_behind((immediate, reported), to, index, &range, used, out)
         {
             return Ok((count, to - range.start));
         }
-        Ok((self.gather_told(told, index, range, used, out)?, 0))
+        Ok((self.gather_reported(reported, index, range, used, out)?, 0))
     }
 
     #[inline]
     fn gather_behind<'a>(
         &'a self,
-        (immediate, told): (&Immediate, &ToldRange),
+        (immediate, reported): (&Immediate, &ReportedRange),
         to: u64,
         index: u32,
         range: &Range<u64>,
@@ -147,7 +148,8 @@ impl SendStreams {
             return Some(count);
         }
         // With more pieces than there is room for, all are taken from where they lie.
-        let rest = self.gather_told(told, index, to..range.end, used, out.get_mut(count..)?);
+        let rest =
+            self.gather_reported(reported, index, to..range.end, used, out.get_mut(count..)?);
         Some(count + rest.ok()?)
     }
 

@@ -3,8 +3,8 @@
 
 use super::receive_slab::ReceiveSlab;
 use super::receive_stream::{NoChunk, ReceiveStream};
+use super::reported_range::ReportedRange;
 use super::send_streams::{BadStream, Part, SendStreams};
-use super::told_range::ToldRange;
 use crate::meter::Moved;
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl SendStreams {
     ) -> Result<Moved, NotMoved> {
         let (base, mut at) = (held.start, held.end);
         let (mut moved, mut full) = (Moved::default(), None);
-        let seen = self.visit(&ToldRange::default(), from, range, |part| {
+        let seen = self.visit(&ReportedRange::default(), from, range, |part| {
             let (Part::Memory(_, len) | Part::Received(_, len) | Part::File(_, _, len)) = part
             else {
                 return Ok(());

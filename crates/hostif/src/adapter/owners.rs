@@ -63,7 +63,7 @@ struct Owner {
     /// If it wants SIGIO.
     ready: Option<SignalPair>,
     /// What SIGIO was raised for last.
-    told: Edges,
+    reported: Edges,
     /// What the send stream might hold then: a larger buffer makes room, too.
     snd_limit: u64,
     _charge: Charge,
@@ -165,7 +165,7 @@ impl<'a> Owners<'a> {
 
     /// The owner of a socket that stands where `told` says gets signals from now on by what
     /// was made for it last, if anything was: of what is there already it is not told again.
-    pub fn set(&mut self, socket: SocketId, told: Edges) {
+    pub fn set(&mut self, socket: SocketId, reported: Edges) {
         let owners = &mut *self.table;
         owners.set.remove(&socket.index);
         let at = owners.to_be.iter().position(|o| o.socket == socket);
@@ -181,7 +181,7 @@ impl<'a> Owners<'a> {
             generation: socket.generation,
             urgent,
             ready,
-            told,
+            reported,
             snd_limit,
             _charge: charge,
         };
@@ -225,10 +225,12 @@ impl<'a> Owners<'a> {
         let edge = block.snd.edge.load(Ordering::Relaxed);
         let is_writable = |acked: u64, limit| is_writable(edge.saturating_sub(acked), limit);
         let limit = block.snd_limit();
-        let told = std::mem::replace(&mut owner.told, *edges);
+        let reported = std::mem::replace(&mut owner.reported, *edges);
         let before = std::mem::replace(&mut owner.snd_limit, limit);
-        let has_room = is_writable(edges.snd_acked, limit) && !is_writable(told.snd_acked, before);
-        let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || has_room;
+        let has_room =
+            is_writable(edges.snd_acked, limit) && !is_writable(reported.snd_acked, before);
+        let is_new =
+            edges.rcv_edge > reported.rcv_edge || edges.flags != reported.flags || has_room;
         if is_new {
             self.table.note_due(socket);
         }

@@ -4,7 +4,7 @@
 //! have long been free. The receive streams of all sockets take chunks from it, and keep
 //! with it what they tell in descriptors.
 
-use super::held_data::{Epochs, HeldData, Told, Withheld};
+use super::held_data::{Epochs, HeldData, Reported, Withheld};
 use crate::abi::CHUNK;
 use crate::transport::Arena;
 use longshore_ring::NONE;
@@ -204,8 +204,8 @@ impl ReceiveSlab {
 
     /// A chunk that no stream has any more, and to which the process that was `told` may still
     /// write.
-    pub(super) fn withhold(&mut self, chunk: u32, told: Told) {
-        self.withheld.insert(chunk, told, &mut self.epochs);
+    pub(super) fn withhold(&mut self, chunk: u32, reported: Reported) {
+        self.withheld.insert(chunk, reported, &mut self.epochs);
     }
 
     /// Gives back those of so many chunks to which nobody may write any more.

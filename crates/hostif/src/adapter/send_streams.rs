@@ -3,8 +3,8 @@
 //! A send stream's directory is the host's, so each entry that is read from it is checked.
 
 use super::files::Files;
+use super::reported_range::{ReportedRange, Split};
 use super::spans::{MAX_GATHERED, spans};
-use super::told_range::{Split, ToldRange};
 use crate::abi::{
     ALIGNMENT, CHUNK, DIRECTORY, FileRange, RANGE_BYTES, chunk_of, first_range, lent_chunk,
     place_of_range,
@@ -117,7 +117,7 @@ impl SendStreams {
         used: Use,
         out: &mut [SharedBytes<'a>],
     ) -> Result<usize, BadStream> {
-        self.gather_told(&ToldRange::default(), index, range, used, out)
+        self.gather_reported(&ReportedRange::default(), index, range, used, out)
     }
 
     /// As `gather`, where a descriptor has told of a range of a file.
@@ -125,9 +125,9 @@ impl SendStreams {
     /// # Errors
     /// [`BadStream`].
     #[inline]
-    pub(super) fn gather_told<'a>(
+    pub(super) fn gather_reported<'a>(
         &'a self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
         used: Use,
@@ -139,7 +139,7 @@ impl SendStreams {
             *slot = (self.arena.memory()).shared(place, (range.end - range.start) as usize);
             return Ok(1);
         }
-        self.gather_parts(told, index, range, used, out)
+        self.gather_parts(reported, index, range, used, out)
     }
 
     /// Where bytes of a stream lie, if they are in one chunk, as those of a packet nearly always
@@ -160,7 +160,7 @@ impl SendStreams {
     #[inline(never)]
     fn gather_parts<'a>(
         &'a self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
         used: Use,
@@ -169,7 +169,7 @@ impl SendStreams {
         let memory = self.arena.memory();
         let len = (range.end - range.start) as usize;
         let (mut count, mut in_files, mut too_many) = (0_usize, false, false);
-        self.visit(told, index, range.clone(), |part| {
+        self.visit(reported, index, range.clone(), |part| {
             let bytes = match part {
                 Part::Memory(place, len) | Part::Received(place, len) => memory.shared(place, len),
                 Part::File(file, offset, len) => {
@@ -196,7 +196,7 @@ impl SendStreams {
         match (in_files, too_many) {
             (false, true) if self.scratch.is_none() => Err(BadStream),
             (in_files, too_many) if too_many || in_files && !can_be_passed => {
-                let bytes = self.read_out(told, index, range)?;
+                let bytes = self.read_out(reported, index, range)?;
                 *out.first_mut().ok_or(BadStream)? = bytes;
                 Ok(1)
             }
@@ -207,7 +207,7 @@ impl SendStreams {
     /// Copies bytes to memory of this side's own, as some are in files, or all in many pieces.
     fn read_out(
         &self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
     ) -> Result<SharedBytes<'_>, BadStream> {
@@ -218,7 +218,7 @@ impl SendStreams {
             return Err(BadStream);
         }
         let mut at = 0;
-        self.visit(told, index, range, |part| {
+        self.visit(reported, index, range, |part| {
             match part {
                 Part::Memory(place, len) | Part::Received(place, len) => {
                     self.arena.memory().copy_to(place, len, scratch, at);
@@ -244,7 +244,7 @@ impl SendStreams {
     /// is read to find them, before what it is about. Of a range that was `told` none is.
     pub(super) fn visit(
         &self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
         mut each: impl FnMut(Part) -> Result<(), BadStream>,
@@ -253,23 +253,23 @@ impl SendStreams {
             before,
             within,
             behind,
-        } = told.split(&range);
-        self.visit_chunks(told, index, before, &mut each)?;
+        } = reported.split(&range);
+        self.visit_chunks(reported, index, before, &mut each)?;
         if !within.is_empty() {
-            let (file, offset) = told.place_of(within.start);
+            let (file, offset) = reported.place_of(within.start);
             each(Part::File(
                 file,
                 offset,
                 (within.end - within.start) as usize,
             ))?;
         }
-        self.visit_chunks(told, index, behind, &mut each)
+        self.visit_chunks(reported, index, behind, &mut each)
     }
 
     /// As `visit`, of what lies outside of the range that was told.
     fn visit_chunks(
         &self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
         each: &mut impl FnMut(Part) -> Result<(), BadStream>,
@@ -279,11 +279,11 @@ impl SendStreams {
             let entry = directory.entry(number).load(Ordering::Acquire);
             let (mut at, end) = (within, within + len);
             let first = first_range(entry);
-            let is_told = told.begins_at(number * CHUNK as u64 + end as u64)
+            let is_reported = reported.begins_at(number * CHUNK as u64 + end as u64)
                 && first == Some(place_of_range(end));
             // A range begins less than that before its record.
             let is_behind = first.is_some_and(|first| first >= end + ALIGNMENT);
-            let entry = if is_told || is_behind {
+            let entry = if is_reported || is_behind {
                 chunk_of(entry)
             } else {
                 entry
@@ -298,7 +298,7 @@ impl SendStreams {
                 let range = range.map_err(|_| BadStream)?;
                 let (from, to) = (range.from as usize, range.to as usize);
                 if to <= at {
-                    let is_known = !told.begins_at(number * CHUNK as u64 + from as u64);
+                    let is_known = !reported.begins_at(number * CHUNK as u64 + from as u64);
                     each(Part::Record { is_known })?;
                     continue;
                 }
@@ -346,7 +346,7 @@ impl SendStreams {
     #[inline]
     pub fn extent(
         &self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
         goes_on: bool,
@@ -357,13 +357,13 @@ impl SendStreams {
                 records: Moved::default(),
             });
         }
-        self.extent_of_parts(told, index, range, goes_on)
+        self.extent_of_parts(reported, index, range, goes_on)
     }
 
     #[inline(never)]
     fn extent_of_parts(
         &self,
-        told: &ToldRange,
+        reported: &ReportedRange,
         index: u32,
         range: Range<u64>,
         goes_on: bool,
@@ -372,7 +372,7 @@ impl SendStreams {
         let (mut read, mut records) = (0, Moved::default());
         // Where its next byte would be: in which file, if in one, and at which place there.
         let mut next = None;
-        self.visit(told, index, range, |part| {
+        self.visit(reported, index, range, |part| {
             let (is_received, file, at, len) = match part {
                 Part::Memory(place, len) => (false, None, place as u64, len as u64),
                 Part::Received(place, len) => (true, None, place as u64, len as u64),
@@ -454,7 +454,7 @@ impl SendStreams {
             done = room.end;
             room
         };
-        self.visit(&ToldRange::default(), index, at..end, |part| {
+        self.visit(&ReportedRange::default(), index, at..end, |part| {
             match part {
                 Part::Memory(place, len) | Part::Received(place, len) => {
                     let to = to.get_mut(room(len)).ok_or(BadStream)?;

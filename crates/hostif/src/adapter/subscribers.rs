@@ -36,7 +36,7 @@ impl Subscribers {
 
     /// For a connection that nobody has accepted yet: where only one process may accept it,
     /// that one, so that it need not ask. Of several, nobody is told until one has accepted
-    /// it and subscribes: telling all of them would wake all of them.
+    /// it and subscribes: a report to all of them would wake all of them.
     #[must_use]
     pub fn of_accepted(acceptor: Option<u16>) -> Self {
         acceptor.map_or_else(Self::default, Self::one)

@@ -29,7 +29,7 @@ impl Moved {
     }
 
     /// Whether it tells that a connection was accepted, alone or besides.
-    pub(super) fn tells_accepted(&self) -> bool {
+    pub(super) fn reports_accepted(&self) -> bool {
         self.accepted.is_some() || self.flags.contains(EdgeFlags::ACCEPTED)
     }
 

@@ -112,7 +112,7 @@ impl HostRings {
         let (request, there) = match both {
             Some((newest, both)) if self.take_back() => {
                 self.owes_wake |= self.was_woken;
-                self.owes_accepted |= newest.tells_accepted();
+                self.owes_accepted |= newest.reports_accepted();
                 (both, newest.immediate)
             }
             _ => (*request, 0),

@@ -95,26 +95,26 @@ impl HostSession {
 
     /// Whether the adapter takes how much a program waits for.
     #[must_use]
-    pub fn heeds_low_water(&self) -> bool {
+    pub fn supports_low_water(&self) -> bool {
         self.arena.agreed().version >= LOW_WATER_SINCE
     }
 
     /// Whether the adapter takes how a program's messages end.
     #[must_use]
-    pub fn heeds_messages(&self) -> bool {
+    pub fn supports_messages(&self) -> bool {
         self.arena.agreed().version >= MESSAGES_SINCE
     }
 
     /// Whether the adapter takes how long a program waits for the end of one.
     #[must_use]
-    pub fn heeds_time_for_messages(&self) -> bool {
+    pub fn supports_message_time(&self) -> bool {
         self.arena.agreed().version >= MESSAGES_WITHIN_SINCE
     }
 
     /// Whether the adapter tells a listener of its connections when they have data, if it is
     /// asked to.
     #[must_use]
-    pub fn heeds_accept_on_data(&self) -> bool {
+    pub fn supports_accept_on_data(&self) -> bool {
         self.arena.agreed().version >= ACCEPT_ON_DATA_SINCE
     }
 
@@ -132,7 +132,7 @@ impl HostSession {
 
     /// Whether a socket has one setting for the groups of each version of IP.
     #[must_use]
-    pub fn tells_groups_apart(&self) -> bool {
+    pub fn distinguishes_groups(&self) -> bool {
         self.arena.agreed().version >= GROUP_ALL6_SINCE
     }
 

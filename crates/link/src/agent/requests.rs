@@ -117,7 +117,7 @@ impl Agent {
         if !self.session.channels.is_open(channel) && !self.open_claimed(channel) {
             return;
         }
-        self.tell_rest(channel);
+        self.report_rest(channel);
         self.take_some(channel, BATCH, ROOM, false);
     }
 
@@ -395,7 +395,7 @@ impl Agent {
     }
 
     /// Tells a process that may have room again of the sockets for which it had none.
-    fn tell_rest(&mut self, channel: u16) {
+    fn report_rest(&mut self, channel: u16) {
         if !self.session.channels.has_pending(channel) {
             return;
         }

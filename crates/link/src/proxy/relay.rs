@@ -266,7 +266,7 @@ impl Relay {
             return Err(claim("a socket that there is"));
         }
         let Some(id) = host.open_block(channel.index(), kind, flags)? else {
-            Self::say_dead(name, NO_BUFFERS, out);
+            Self::report_dead(name, NO_BUFFERS, out);
             return Ok(Handled::Done);
         };
         let opened = put(channel, &request.about(id))?;
@@ -318,7 +318,7 @@ impl Relay {
     }
 
     /// There is no such socket here: to the host's end it is dead.
-    fn say_dead(name: SocketId, errno: u16, out: &mut Outbox) {
+    fn report_dead(name: SocketId, errno: u16, out: &mut Outbox) {
         let edges = Edges {
             flags: EdgeFlags::DEAD,
             errno,

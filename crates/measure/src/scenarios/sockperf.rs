@@ -44,7 +44,7 @@ impl Scenario for Sockperf {
             .args(["server", "-i", "0.0.0.0", "-p", PORT])
             .args(self.tcp)
             .spawn();
-        // Its last words before it waits for messages.
+        // What it prints last before it waits for messages.
         eventually("sockperf serves", || {
             server.stdout().contains("[tid ").then_some(())
         });

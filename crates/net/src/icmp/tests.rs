@@ -41,7 +41,7 @@ fn unreachable(code: u8) -> Icmpv4 {
 fn an_error_names_the_connection() {
     let error = parse_error(&unreachable(4), &quote(&header(6))).unwrap();
     let expected = IcmpError {
-        told: ErrorFields {
+        fields: ErrorFields {
             kind: 3,
             code: 4,
             info: 1_400,

@@ -44,7 +44,7 @@ fn is_over(socket: &Socket) -> bool {
     if socket.is_datagram() {
         return false;
     }
-    socket.connector().catch_up_untold();
+    socket.connector().catch_up_unreported();
     let is_over = socket.state() == SocketState::Dead || socket.halves().are_over();
     is_over && socket.receive_stream().readable_bytes() == 0
 }

@@ -68,7 +68,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         Given::Inet(_) | Given::Other
                             if is_connected(&socket) && is_address(addr, len) =>
                         {
-                            Some(answer(|| socket.connector().note_told().map(|()| 0)))
+                            Some(answer(|| socket.connector().note_reported().map(|()| 0)))
                         }
                         Given::Inet(peer) if let Some(why) = does_not_fit(&socket, peer) => {
                             let why = has_connection(&socket).unwrap_or(why);
@@ -117,7 +117,7 @@ fn is_connected(socket: &Socket) -> bool {
     if socket.is_datagram() {
         return false;
     }
-    socket.connector().catch_up_untold();
+    socket.connector().catch_up_unreported();
     socket.state() == SocketState::Connected
 }
 
@@ -235,7 +235,7 @@ fn connect_on(
         // Another thread has taken the attempt back, of which this call tells.
         now.pending_error().take();
     }
-    let told = socket.host_bits() & host_bits::CONNECT_TOLD != 0;
+    let told = socket.host_bits() & host_bits::CONNECT_REPORTED != 0;
     if matches!(done, Err(SocketError::Failed(_))) && !told && socket.state() == SocketState::Dead {
         // It was made, and reset before it was asked for: as after a refusal, another attempt
         // may be made.

@@ -25,7 +25,7 @@ pub extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
             _ => return Err(refused(libc::EINVAL)),
         };
         if !socket.is_datagram() {
-            socket.connector().catch_up_untold();
+            socket.connector().catch_up_unreported();
             if socket.is_connecting() && !socket.is_shared() {
                 // As Linux has it, the attempt ends with ECONNRESET, and the socket has no connection:
                 // it is not shut down, and may be connected again. Where another process has it, too,

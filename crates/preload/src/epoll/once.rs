@@ -46,7 +46,7 @@ impl Instance {
             r.disarmed |= r.is_once() && r.data == data;
         }
         match self.set().filter(|_| self.has_both()) {
-            Some(set) => set.report_beside(data),
+            Some(set) => set.report_also(data),
             None => Ok(0),
         }
     }

@@ -77,10 +77,10 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
     let value = int(&bytes);
     match known.what {
         // An older engine has one setting, which is that of the socket's own version of IP.
-        What::Number(O::GroupAll) if socket.is_v6() && !socket.options().tells_groups_apart() => {
+        What::Number(O::GroupAll) if socket.is_v6() && !socket.options().distinguishes_groups() => {
             None
         }
-        What::Number(O::GroupAll6) if !socket.options().tells_groups_apart() => {
+        What::Number(O::GroupAll6) if !socket.options().distinguishes_groups() => {
             Some((O::GroupAll, u64::from(value != 0)))
         }
         What::Number(name) => Some((name, u64::try_from(value).ok()?)),

@@ -106,7 +106,7 @@ fn a_connection_that_cannot_be_prepared_for_waits_on() {
     assert_eq!(record.socket, accepted.id());
     assert_eq!(record.peer.get(), stream.socket().addresses().local());
     assert_eq!(
-        accepted.connector().note_told(),
+        accepted.connector().note_reported(),
         Err(SocketError::Refused(Errno::ISCONN))
     );
     assert!(!socket.accept_queue().has_connection());
@@ -233,7 +233,7 @@ fn a_connection_that_is_not_there_any_more_is_passed_over() {
     let read = 2 * ACCEPT_RECORD as u64;
     assert_eq!(rcv.done.load(Ordering::Acquire), read);
     // The engine is told by the same request, so that nothing else need say it.
-    assert_eq!(rcv.told.load(Ordering::Acquire), read);
+    assert_eq!(rcv.reported.load(Ordering::Acquire), read);
     assert!(!queue.has_connection());
 }
 

@@ -207,8 +207,8 @@ fn the_engine_is_told_of_a_socket_of_ipv6_alone() {
             (on, on)
         );
         host.flush().unwrap();
-        let told = (index, OptionName::V6Only, u64::from(on));
-        engine.wait_until("it was told", |seen| seen.options.last() == Some(&told));
+        let reported = (index, OptionName::V6Only, u64::from(on));
+        engine.wait_until("it was told", |seen| seen.options.last() == Some(&reported));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls of `connect`, by the state that they find.
 
 use super::*;
-use crate::block_words::host_bits::CONNECT_TOLD;
+use crate::block_words::host_bits::CONNECT_REPORTED;
 use crate::testing::fixture::engine;
 use crate::testing::{Engine, SILENT_PORT};
 use crate::{Host, Listener};
@@ -55,7 +55,7 @@ fn a_call_is_told_how_far_the_connection_is() {
 #[test]
 fn a_failed_attempt_is_told_of_once_and_may_be_repeated() {
     let (_engine, host, _directory) = engine();
-    for (pending, told) in [
+    for (pending, reported) in [
         (Errno::CONNREFUSED.raw_os_error(), Errno::CONNREFUSED),
         (0, Errno::CONNABORTED),
     ] {
@@ -63,7 +63,7 @@ fn a_failed_attempt_is_told_of_once_and_may_be_repeated() {
         socket.pending_error().set(pending);
         socket.halves().note(true, true);
         let again = socket.connector().start(Engine::address(1));
-        assert_eq!(again, Err(SocketError::Failed(told)));
+        assert_eq!(again, Err(SocketError::Failed(reported)));
         assert_eq!(socket.state(), SocketState::Open);
         assert!(socket.is_spent());
         assert_eq!(socket.halves().shut(), (false, false));
@@ -77,9 +77,9 @@ fn a_failed_attempt_is_told_of_once_and_may_be_repeated() {
 #[test]
 fn a_connection_that_was_made_stays_one() {
     let (_engine, host, _directory) = engine();
-    let told = stream_in(host, SocketState::Dead);
-    told.set_host_bits(CONNECT_TOLD);
-    assert_eq!(told.connector().start(Engine::address(1)), IS_CONNECTED);
+    let reported = stream_in(host, SocketState::Dead);
+    reported.set_host_bits(CONNECT_REPORTED);
+    assert_eq!(reported.connector().start(Engine::address(1)), IS_CONNECTED);
     let failed = Err(SocketError::Failed(Errno::CONNRESET));
     // Bytes have gone either way, of which its program was told before it was told of the
     // connection.
@@ -127,7 +127,7 @@ fn a_wait_for_a_connection_ends_as_the_attempt_does() {
     for state in [SocketState::Connected, SocketState::Closing] {
         let made = stream_in(host, state);
         assert_eq!(wait(&made), Ok(()));
-        assert_eq!(made.host_bits() & CONNECT_TOLD, CONNECT_TOLD);
+        assert_eq!(made.host_bits() & CONNECT_REPORTED, CONNECT_REPORTED);
     }
     let closed_at_once = stream_in(host, SocketState::Dead);
     assert_eq!(wait(&closed_at_once), Ok(()));
@@ -158,8 +158,8 @@ fn what_is_under_way_is_waited_for_and_other_refusals_are_told() {
         IS_CONNECTED,
         Err(SocketError::Failed(Errno::CONNREFUSED)),
     ] {
-        let told = made.connector().finish(begun, WaitLimit::ENDLESS);
-        assert_eq!(told, begun);
+        let reported = made.connector().finish(begun, WaitLimit::ENDLESS);
+        assert_eq!(reported, begun);
     }
 }
 
@@ -208,7 +208,7 @@ fn the_first_call_after_a_connection_was_made_is_told_so() {
     let socket = Engine::open(host, SocketKind::Stream);
     let to = listener.local().unwrap();
     assert_eq!(socket.connector().connect(to, WaitLimit::ENDLESS), Ok(()));
-    assert_eq!(socket.connector().note_told(), IS_CONNECTED);
+    assert_eq!(socket.connector().note_reported(), IS_CONNECTED);
     assert_eq!(
         socket.connector().connect(to, WaitLimit::ENDLESS),
         IS_CONNECTED
@@ -221,13 +221,13 @@ fn the_first_call_after_a_connection_was_made_is_told_so() {
 fn what_is_in_the_place_of_one_that_is_over_is_over_too() {
     let (_engine, host, _directory) = engine();
     let aborted = Err(SocketError::Failed(Errno::CONNABORTED));
-    for (told, flags, said) in [
-        (CONNECT_TOLD, BlockFlags::PEER_FIN, IS_CONNECTED),
-        (CONNECT_TOLD, BlockFlags::SHUT_WR, IS_CONNECTED),
+    for (reported, flags, said) in [
+        (CONNECT_REPORTED, BlockFlags::PEER_FIN, IS_CONNECTED),
+        (CONNECT_REPORTED, BlockFlags::SHUT_WR, IS_CONNECTED),
         (0, BlockFlags::empty(), aborted),
     ] {
         let old = stream_in(host, SocketState::Dead);
-        old.set_host_bits(told);
+        old.set_host_bits(reported);
         old.block().set_flags(flags);
         let new = Engine::open(host, SocketKind::Stream);
         new.connector().is_over_like(&old);

@@ -53,8 +53,8 @@ fn what_has_a_peer_is_shut_down_by_halves() {
             assert_eq!(socket.halves().shut_down(half), Ok(()));
             assert_eq!(socket.halves().shut(), shut, "{state:?} {half:?}");
             // As Linux has it, it counts as told that it was made.
-            let told = socket.host_bits() & host_bits::CONNECT_TOLD != 0;
-            assert_eq!(told, kind == SocketKind::Stream);
+            let reported = socket.host_bits() & host_bits::CONNECT_REPORTED != 0;
+            assert_eq!(reported, kind == SocketKind::Stream);
         }
     }
 }
@@ -166,7 +166,11 @@ fn the_engine_is_told_which_half_is_shut_down() {
         let index = socket.id().index;
         host.flush().unwrap();
         engine.wait_until("it was told", |seen| {
-            let said = seen.said.get(&index).copied().unwrap_or(EdgeFlags::empty());
+            let said = seen
+                .reported_flags
+                .get(&index)
+                .copied()
+                .unwrap_or(EdgeFlags::empty());
             said & (rd | wr | lingers | EdgeFlags::PUSH) == expected | EdgeFlags::PUSH
         });
     };

@@ -5,7 +5,7 @@
 //! pending calls, and are told to the ready sets.
 
 use super::{Answer, Dispatch, Host, LISTED};
-use crate::block_words::telling_threshold;
+use crate::block_words::report_threshold;
 use crate::errors::SocketError;
 use crate::pause::pause;
 use crate::turn::Wake;
@@ -96,7 +96,7 @@ impl Host {
     /// Tells of so many bytes that were copied to a stream, of a range of a file that was
     /// appended, or of the end of a stream: the engine fetches it together with what follows
     /// before this process waits for something.
-    pub(crate) fn tell_written(&self, request: &Request, copied: u64) -> Result<(), SocketError> {
+    pub(crate) fn report_written(&self, request: &Request, copied: u64) -> Result<(), SocketError> {
         let mut dispatch = self.dispatch.enter()?;
         self.put(&mut dispatch, request)?;
         let held_back = EdgeFlags::MORE | EdgeFlags::CORK;
@@ -112,7 +112,7 @@ impl Host {
 
     /// Tells that what one socket has received is sent by another, for which so many bytes were
     /// copied. `moves` moves their edges: no other request of this process comes between.
-    pub(crate) fn tell_forwarded(
+    pub(crate) fn report_forwarded(
         &self,
         request: &Request,
         copied: u64,
@@ -142,7 +142,7 @@ impl Host {
     }
 
     /// Sends a request that is not answered.
-    pub(crate) fn tell(&self, request: &Request, wake: Wake) -> Result<(), SocketError> {
+    pub(crate) fn report(&self, request: &Request, wake: Wake) -> Result<(), SocketError> {
         let mut dispatch = self.dispatch.enter()?;
         self.put(&mut dispatch, request)?;
         self.publish(&mut dispatch, wake);
@@ -152,7 +152,7 @@ impl Host {
     /// Tells the engine by `request` that a connection was accepted, for which it need not be
     /// woken. If this process was told of the connection before it accepted it, as it was
     /// `given` to it, what it was told counts from now on.
-    pub(crate) fn tell_accepted(
+    pub(crate) fn report_accepted(
         &self,
         request: &Request,
         connection: SocketId,
@@ -178,7 +178,7 @@ impl Host {
     }
 
     /// Sends several requests at once.
-    pub(crate) fn tell_all(
+    pub(crate) fn report_all(
         &self,
         requests: impl Iterator<Item = Request>,
         wake: Wake,
@@ -344,15 +344,15 @@ impl Host {
             if !block.is(id) {
                 continue;
             }
-            let done = self.told_read(block, id);
-            let unreported_bytes = done.saturating_sub(block.rcv.told.load(Ordering::Relaxed));
+            let done = self.read_to_report(block, id);
+            let unreported_bytes = done.saturating_sub(block.rcv.reported.load(Ordering::Relaxed));
             if unreported_bytes != 0 {
                 let request = self.edges(block, id, EdgeFlags::empty());
                 self.put(&mut dispatch, &request)?;
             }
             // The engine may have come to want it sooner since it was read.
-            if unreported_bytes >= telling_threshold(block) {
-                block.rcv.told.fetch_max(done, Ordering::AcqRel);
+            if unreported_bytes >= report_threshold(block) {
+                block.rcv.reported.fetch_max(done, Ordering::AcqRel);
                 dispatch.owes_wake = true;
             }
         }

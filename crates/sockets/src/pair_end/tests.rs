@@ -46,7 +46,7 @@ impl Within {
 fn what_the_other_end_has_written_is_coming() {
     let none = BlockFlags::empty();
     let (shut, closed) = (BlockFlags::SHUT_WR, BlockFlags::CLOSED);
-    let (fin, deaf) = (BlockFlags::PEER_FIN, BlockFlags::SHUT_RD);
+    let (fin, shut_rd) = (BlockFlags::PEER_FIN, BlockFlags::SHUT_RD);
     for (written, arrived, theirs, ours, expected) in [
         (0, 0, none, none, None),
         (10, 0, none, none, Some(10)),
@@ -55,7 +55,7 @@ fn what_the_other_end_has_written_is_coming() {
         (10, 10, shut, none, Some(11)),
         (10, 10, closed, none, Some(11)),
         (10, 10, shut, fin, None),
-        (10, 10, closed, deaf, None),
+        (10, 10, closed, shut_rd, None),
         (10, 5, shut, fin, Some(11)),
         (10, 10, none, fin, None),
     ] {
@@ -106,7 +106,7 @@ fn a_part_has_come_that_a_reader_would_read() {
 /// Four times what the engine is to be told of is what it lets an end have unread.
 #[test]
 fn an_end_is_full_with_four_quarters() {
-    for (quarter, arrived, told, expected) in [
+    for (quarter, arrived, reported, expected) in [
         (0, 1 << 20, 0, false),
         (100, 399, 0, false),
         (100, 400, 0, true),
@@ -118,10 +118,14 @@ fn an_end_is_full_with_four_quarters() {
         let [here, _] = c.blocks();
         here.unreported_limit.store(quarter, Ordering::Relaxed);
         here.rcv.edge.store(arrived, Ordering::Relaxed);
-        here.rcv.told.store(told, Ordering::Relaxed);
-        assert_eq!(c.end().is_full(), expected, "{quarter} {arrived} {told}");
+        here.rcv.reported.store(reported, Ordering::Relaxed);
+        assert_eq!(
+            c.end().is_full(),
+            expected,
+            "{quarter} {arrived} {reported}"
+        );
         here.rcv.edge.store(0, Ordering::Relaxed);
-        here.rcv.told.store(0, Ordering::Relaxed);
+        here.rcv.reported.store(0, Ordering::Relaxed);
     }
 }
 

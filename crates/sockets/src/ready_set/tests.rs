@@ -150,7 +150,7 @@ fn what_is_reported_once_elsewhere_is_reported_no_more() {
     set.add_disarmed(a.socket(), 1, OUT | ONE_SHOT, 1).unwrap();
     a.socket().wake_local();
     assert!(!set.is_ready() && reported(&set).is_empty());
-    assert_eq!(set.report_beside(1), Ok(0));
+    assert_eq!(set.report_also(1), Ok(0));
     set.modify(a.socket(), 1, OUT | ONE_SHOT, 2).unwrap();
     set.add(b.socket(), 2, IN | ONE_SHOT, 3).unwrap();
     set.add(c.socket(), 3, OUT, 4).unwrap();
@@ -158,15 +158,11 @@ fn what_is_reported_once_elsewhere_is_reported_no_more() {
     let other = ReadySet::new(host).unwrap();
     b.socket().pending_error().set(104);
     other.add(b.socket(), 2, IN | ONE_SHOT, 2).unwrap();
-    assert_eq!(set.report_beside(2), Ok(OUT));
+    assert_eq!(set.report_also(2), Ok(OUT));
     assert_eq!(reported(&other), [(2, Ready::ERR.bits())]);
     b.socket().pending_error().take();
-    assert_eq!(set.report_beside(3), Ok(0));
-    assert_eq!(
-        set.report_beside(4),
-        Ok(0),
-        "it is reported again and again"
-    );
+    assert_eq!(set.report_also(3), Ok(0));
+    assert_eq!(set.report_also(4), Ok(0), "it is reported again and again");
     b.socket().pending_error().set(104);
     b.socket().wake_local();
     assert_eq!(reported(&set), [(4, OUT)]);

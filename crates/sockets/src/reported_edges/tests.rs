@@ -24,7 +24,7 @@ impl Shared {
         self.arena.block(1)
     }
 
-    fn told(&self, process: &mut ReportedEdges, edges: Edges) -> bool {
+    fn reported(&self, process: &mut ReportedEdges, edges: Edges) -> bool {
         process.apply(self.id, self.block(), &edges, Having::Shared)
     }
 }
@@ -44,9 +44,12 @@ fn what_one_process_applied_is_news_to_the_next() {
     let shared = Shared::new(SocketState::Connected);
     let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
     for (rcv_edge, flags) in [(10, EdgeFlags::empty()), (20, EdgeFlags::PEER_FIN)] {
-        assert!(shared.told(&mut first, edges(rcv_edge, flags)));
-        assert!(shared.told(&mut second, edges(rcv_edge, flags)));
-        assert!(!shared.told(&mut first, edges(rcv_edge, flags)), "twice");
+        assert!(shared.reported(&mut first, edges(rcv_edge, flags)));
+        assert!(shared.reported(&mut second, edges(rcv_edge, flags)));
+        assert!(
+            !shared.reported(&mut first, edges(rcv_edge, flags)),
+            "twice"
+        );
     }
     assert_eq!(shared.block().rcv.edge.load(Ordering::Relaxed), 20);
 }
@@ -55,9 +58,9 @@ fn what_one_process_applied_is_news_to_the_next() {
 fn what_another_process_has_read_already_is_no_news() {
     let shared = Shared::new(SocketState::Connected);
     let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
-    assert!(shared.told(&mut first, edges(10, EdgeFlags::empty())));
+    assert!(shared.reported(&mut first, edges(10, EdgeFlags::empty())));
     shared.block().rcv.done.store(10, Ordering::Relaxed);
-    assert!(!shared.told(&mut second, edges(10, EdgeFlags::empty())));
+    assert!(!shared.reported(&mut second, edges(10, EdgeFlags::empty())));
 }
 
 #[test]
@@ -68,8 +71,8 @@ fn a_death_is_told_to_all() {
         errno: 104,
         ..edges(0, EdgeFlags::DEAD)
     };
-    assert!(shared.told(&mut first, dead));
-    assert!(shared.told(&mut second, dead));
+    assert!(shared.reported(&mut first, dead));
+    assert!(shared.reported(&mut second, dead));
     assert_eq!(shared.block().state(), SocketState::Dead);
     assert_eq!(shared.block().errno.load(Ordering::Relaxed), 104);
 }
@@ -78,7 +81,7 @@ fn a_death_is_told_to_all() {
 fn a_new_socket_in_the_same_place_begins_anew() {
     let shared = Shared::new(SocketState::Connected);
     let mut process = ReportedEdges::new(64);
-    assert!(shared.told(&mut process, edges(50, EdgeFlags::PEER_FIN)));
+    assert!(shared.reported(&mut process, edges(50, EdgeFlags::PEER_FIN)));
     let block = shared.block();
     let id = SocketId {
         index: 1,
@@ -106,22 +109,22 @@ fn a_half_that_another_process_shut_is_news_once() {
     let shared = Shared::new(SocketState::Connected);
     let mut process = ReportedEdges::new(64);
     let nothing = edges(0, EdgeFlags::empty());
-    assert!(!shared.told(&mut process, nothing));
+    assert!(!shared.reported(&mut process, nothing));
     shared.block().set_flags(BlockFlags::SHUT_RD);
-    assert!(shared.told(&mut process, nothing));
-    assert!(!shared.told(&mut process, nothing));
+    assert!(shared.reported(&mut process, nothing));
+    assert!(!shared.reported(&mut process, nothing));
 }
 
 #[test]
 fn a_listener_that_another_process_has_stopped_is_news() {
     let shared = Shared::new(SocketState::Listening);
     let (block, mut process) = (shared.block(), ReportedEdges::new(64));
-    assert!(!shared.told(&mut process, edges(0, EdgeFlags::empty())));
+    assert!(!shared.reported(&mut process, edges(0, EdgeFlags::empty())));
     let more = block.more_bits();
     more.fetch_or(more_bits::HAS_LISTENED, Ordering::Relaxed);
-    assert!(!shared.told(&mut process, edges(0, EdgeFlags::empty())));
+    assert!(!shared.reported(&mut process, edges(0, EdgeFlags::empty())));
     block.set_state(SocketState::Open);
-    assert!(shared.told(&mut process, edges(0, EdgeFlags::empty())));
+    assert!(shared.reported(&mut process, edges(0, EdgeFlags::empty())));
 }
 
 /// Two reasons to look are no fewer than one.
@@ -169,14 +172,14 @@ fn a_connection_that_comes_about_is_news() {
     for begun in [SocketState::Connecting, SocketState::Early] {
         let shared = Shared::new(begun);
         let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
-        assert!(shared.told(&mut first, connected));
+        assert!(shared.reported(&mut first, connected));
         assert_eq!(shared.block().state(), SocketState::Connected);
-        assert!(shared.told(&mut second, connected));
-        assert!(!shared.told(&mut first, connected));
+        assert!(shared.reported(&mut second, connected));
+        assert!(!shared.reported(&mut first, connected));
         // The same words, where it was known: the change of state alone is news.
         let block = shared.block();
         block.set_state(begun);
-        assert!(shared.told(&mut first, connected));
+        assert!(shared.reported(&mut first, connected));
     }
 }
 
@@ -186,9 +189,9 @@ fn the_end_of_the_stream_is_news_to_each() {
     let shared = Shared::new(SocketState::Connected);
     let (mut first, mut second) = (ReportedEdges::new(64), ReportedEdges::new(64));
     let end = edges(0, EdgeFlags::PEER_FIN);
-    assert!(shared.told(&mut first, end));
-    assert!(shared.told(&mut second, end));
-    assert!(!shared.told(&mut first, end) && !shared.told(&mut second, end));
+    assert!(shared.reported(&mut first, end));
+    assert!(shared.reported(&mut second, end));
+    assert!(!shared.reported(&mut first, end) && !shared.reported(&mut second, end));
 }
 
 /// That our FIN has arrived is kept, and nobody waits for it.
@@ -224,8 +227,8 @@ fn room_is_news_to_all_who_have_the_socket() {
             snd_acked: 1 << 20,
             ..edges(0, EdgeFlags::empty())
         };
-        let told = ReportedEdges::new(64).apply(shared.id, block, &acked, having);
-        assert_eq!(told, is_news, "{having:?} {wanted}");
+        let reported = ReportedEdges::new(64).apply(shared.id, block, &acked, having);
+        assert_eq!(reported, is_news, "{having:?} {wanted}");
     }
 }
 
@@ -249,8 +252,8 @@ fn a_death_that_was_told_is_no_news() {
             errno: 111,
             ..edges(0, flags)
         };
-        let told = ReportedEdges::new(64).apply(shared.id, block, &failed, Having::Alone);
-        assert_eq!(told, is_news, "{state:?} {spent} {flags:?}");
+        let reported = ReportedEdges::new(64).apply(shared.id, block, &failed, Having::Alone);
+        assert_eq!(reported, is_news, "{state:?} {spent} {flags:?}");
         let errno = if is_news { 111 } else { 0 };
         assert_eq!(block.errno.load(Ordering::Relaxed), errno);
         let dies = is_news && flags == EdgeFlags::DEAD;

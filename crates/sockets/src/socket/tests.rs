@@ -93,7 +93,7 @@ fn a_look_for_a_while_ends_with_what_is_found_or_with_an_error() {
 }
 
 /// Waits until the engine has told of something that nobody has taken from the channel.
-fn is_told(host: &Host) {
+fn is_reported(host: &Host) {
     for _ in 0..12_000 {
         if host.session.has_completions(host.own_channel()) {
             return;
@@ -117,10 +117,10 @@ fn what_the_engine_has_told_counts_for_each_call() {
     };
     host.drain_if_free();
     assert_eq!(urgent(b"ab"), Ok(2));
-    is_told(host);
+    is_reported(host);
     // Its place may be told before the byte is.
     while b.socket().urgent_data().recv(false) != Ok(Some(b'b')) {
-        is_told(host);
+        is_reported(host);
     }
     let mut buf = [0; 9];
     let mut read = || {
@@ -133,9 +133,9 @@ fn what_the_engine_has_told_counts_for_each_call() {
     host.flush().unwrap();
     host.drain_if_free();
     a.write_all(b"abc").unwrap();
-    is_told(host);
+    is_reported(host);
     while read() != Ok(3) {
-        is_told(host);
+        is_reported(host);
     }
     // A connection, at both ends.
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
@@ -148,10 +148,10 @@ fn what_the_engine_has_told_counts_for_each_call() {
         .accept_with(|| Ok(()))
         .is_err()
     {
-        is_told(host);
+        is_reported(host);
     }
     while client.addresses().peer().is_err() {
-        is_told(host);
+        is_reported(host);
     }
     // A datagram.
     let (c, d) = (
@@ -166,6 +166,6 @@ fn what_the_engine_has_told_counts_for_each_call() {
         .send(&[IoSlice::new(b"abcd")], Some(to), Departure::default());
     assert_eq!(sent, Ok(4));
     while d.datagrams().next_len() != 4 {
-        is_told(host);
+        is_reported(host);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::send::Reserved;
 use super::sending::Sending;
-use crate::block_words::{host_bits, said_of_written};
+use crate::block_words::{flags_of_written, host_bits};
 use crate::errors::SocketError;
 use crate::turn::Wake;
 use longshore_hostif::{BlockFlags, EdgeFlags, FileExtent, MAX_IMMEDIATE, Request};
@@ -76,7 +76,7 @@ impl Reserved<'_> {
         let (socket, block) = (self.stream.socket, self.stream.block);
         block.snd.edge.store(edge, Ordering::Release);
         let ends_record = sending.contains(Sending::RECORD_END);
-        let mut flags = said_of_written(block, sending.contains(Sending::MORE));
+        let mut flags = flags_of_written(block, sending.contains(Sending::MORE));
         flags.set(EdgeFlags::RECORD_END, ends_record);
         let host = socket.host;
         let mut request = host.edges(block, socket.id, flags);
@@ -88,7 +88,7 @@ impl Reserved<'_> {
         } = &mut request
         {
             let rcv_consumed = *rcv_consumed;
-            block.rcv.told.fetch_max(rcv_consumed, Ordering::AcqRel);
+            block.rcv.reported.fetch_max(rcv_consumed, Ordering::AcqRel);
             if sending.contains(Sending::URGENT) {
                 let urgent = Request::Urgent {
                     socket: socket.id,
@@ -96,7 +96,7 @@ impl Reserved<'_> {
                     rcv_consumed,
                 };
                 if ends_record {
-                    host.tell(&urgent, Wake::Never)?;
+                    host.report(&urgent, Wake::Never)?;
                 } else {
                     request = urgent;
                 }
@@ -111,12 +111,12 @@ impl Reserved<'_> {
         let copied = if is_copied { self.len as u64 } else { 0 };
         if is_immediate {
             // It is copied from the chunks, which stay the stream's as long as the lock is held.
-            host.tell_written(&request, copied)?;
+            host.report_written(&request, copied)?;
             drop(self);
         } else {
             // The lock goes, and with it the chunks that were not needed.
             drop(self);
-            host.tell_written(&request, copied)?;
+            host.report_written(&request, copied)?;
         }
         socket.pair_end().note_done();
         Ok(())

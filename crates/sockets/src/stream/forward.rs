@@ -6,7 +6,7 @@
 
 use super::kept::KeptBytes;
 use super::send::Reserved;
-use crate::block_words::{said_of_written, want_room};
+use crate::block_words::{flags_of_written, want_room};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{LEAST_FORWARD, Request, SocketState};
@@ -102,7 +102,7 @@ impl<'a> Forwarding<'a> {
         let Some(copied) = self.write(&range, &mut reserved)? else {
             return Ok(Forwarded::Copy(NotForwarded::Lent));
         };
-        self.tell(&range, &reserved, (copied, more), || {
+        self.report(&range, &reserved, (copied, more), || {
             source.block().rcv.done.store(range.end, Ordering::Release);
         })?;
         drop((reserved, peeked));
@@ -152,7 +152,7 @@ impl<'a> Forwarding<'a> {
             return Ok(Forwarded::Copy(NotForwarded::Lent));
         };
         take_out(len)?;
-        self.tell(&range, &reserved, (copied, more), || {})?;
+        self.report(&range, &reserved, (copied, more), || {})?;
         drop(reserved);
         source.keeping().note_not_kept(kept, len)?;
         source.host.list_unreported(source.id)?;
@@ -179,7 +179,7 @@ impl<'a> Forwarding<'a> {
 
     /// Tells the engine that what is `reserved` of the send stream is what the one has received
     /// in `range`; `copied` bytes of it are copied. `read` notes that they were read.
-    fn tell(
+    fn report(
         self,
         range: &Range<u64>,
         reserved: &Reserved<'_>,
@@ -189,22 +189,22 @@ impl<'a> Forwarding<'a> {
         let (host, sink) = (self.source.host, self.sink);
         let block = sink.block();
         let edge = reserved.edge + reserved.len() as u64;
-        let rcv_consumed = host.told_read(block, sink.id);
+        let rcv_consumed = host.read_to_report(block, sink.id);
         let request = Request::Forward {
             socket: sink.id,
             snd_edge: edge,
             rcv_consumed,
-            flags: said_of_written(block, more),
+            flags: flags_of_written(block, more),
             source: self.source.id,
             from: range.start,
             to: range.end,
         };
-        block.rcv.told.fetch_max(rcv_consumed, Ordering::AcqRel);
-        host.tell_forwarded(&request, copied as u64, || {
+        block.rcv.reported.fetch_max(rcv_consumed, Ordering::AcqRel);
+        host.report_forwarded(&request, copied as u64, || {
             block.snd.edge.store(edge, Ordering::Release);
             read();
-            let told = &self.source.block().rcv.told;
-            told.fetch_max(range.end, Ordering::AcqRel);
+            let reported = &self.source.block().rcv.reported;
+            reported.fetch_max(range.end, Ordering::AcqRel);
         })?;
         sink.pair_end().note_done();
         Ok(())

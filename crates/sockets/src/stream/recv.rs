@@ -2,7 +2,7 @@
 //! edge, in chunks that the engine placed it in.
 
 use super::places;
-use crate::block_words::telling_threshold;
+use crate::block_words::report_threshold;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -308,15 +308,15 @@ impl<'a> ReceiveStream<'a> {
     #[inline]
     pub(super) fn note_read(self) -> Result<(), SocketError> {
         let block = self.block;
-        let read = self.socket.host.told_read(block, self.socket.id);
-        let told = block.rcv.told.load(Ordering::Relaxed);
-        if read.saturating_sub(told) >= telling_threshold(block) {
-            block.rcv.told.fetch_max(read, Ordering::AcqRel);
+        let read = self.socket.host.read_to_report(block, self.socket.id);
+        let reported = block.rcv.reported.load(Ordering::Relaxed);
+        if read.saturating_sub(reported) >= report_threshold(block) {
+            block.rcv.reported.fetch_max(read, Ordering::AcqRel);
             let request = self
                 .socket
                 .host
                 .edges(block, self.socket.id, EdgeFlags::empty());
-            return match self.socket.host.tell(&request, Wake::Now) {
+            return match self.socket.host.report(&request, Wake::Now) {
                 // The bytes are read all the same.
                 Err(SocketError::EngineGone) => Ok(()),
                 other => other,

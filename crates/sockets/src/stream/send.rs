@@ -73,7 +73,7 @@ impl<'a> SendStream<'a> {
                 if block.change_state(SocketState::Early, SocketState::Connecting) =>
             {
                 // That it is made is to be told anew.
-                self.socket.clear_host_bits(host_bits::CONNECT_TOLD);
+                self.socket.clear_host_bits(host_bits::CONNECT_REPORTED);
                 Ok(block.syn_room.load(Ordering::Acquire).max(1) as usize)
             }
             SocketState::Early => Err(SocketError::WouldBlock),
@@ -92,7 +92,7 @@ impl<'a> SendStream<'a> {
             .socket
             .host
             .edges(self.block, self.socket.id, EdgeFlags::PUSH);
-        self.socket.host.tell(&request, Wake::Now)?;
+        self.socket.host.report(&request, Wake::Now)?;
         Err(SocketError::InProgress)
     }
 
@@ -121,14 +121,14 @@ impl<'a> SendStream<'a> {
     /// [`SocketError::WouldBlock`] if there is none now, what keeps the socket
     /// from being written to otherwise.
     pub fn reserve(self, max: usize) -> Result<Reserved<'a>, SocketError> {
-        self.again_if_told(|| self.try_reserve(max))
+        self.again_if_caught_up(|| self.try_reserve(max))
     }
 
     /// Tries, and once more if there is no room and the engine has told something meanwhile: that
     /// may be room, or the end. A program that tries again and again without waiting has nobody
     /// else to look.
     #[inline]
-    fn again_if_told<T>(
+    fn again_if_caught_up<T>(
         self,
         attempt: impl Fn() -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
@@ -175,7 +175,7 @@ impl<'a> SendStream<'a> {
 
     /// Reserves exactly `len` bytes, for a record that must not be torn.
     pub(crate) fn reserve_record(self, len: usize) -> Result<Reserved<'a>, SocketError> {
-        self.again_if_told(|| self.try_reserve_record(len))
+        self.again_if_caught_up(|| self.try_reserve_record(len))
     }
 
     fn try_reserve_record(self, len: usize) -> Result<Reserved<'a>, SocketError> {
@@ -206,7 +206,7 @@ impl<'a> SendStream<'a> {
     ) -> Result<Reserved<'a>, SocketError> {
         let (host, block) = (self.socket.host, self.block);
         let edge = block.snd.edge.load(Ordering::Relaxed);
-        let empty = block.snd.told.load(Ordering::Relaxed) == edge;
+        let empty = block.snd.reported.load(Ordering::Relaxed) == edge;
         let (number, within) = split(edge);
         let first = if within != 0 && !empty {
             number + 1

@@ -69,7 +69,7 @@ pub struct Seen {
     /// Options, in order, by the socket's index.
     pub options: Vec<(u32, OptionName, u64)>,
     /// All that was said of each socket's edges, by its index.
-    pub said: BTreeMap<u32, EdgeFlags>,
+    pub reported_flags: BTreeMap<u32, EdgeFlags>,
     /// Sockets that are open.
     pub open: usize,
     /// Chunks of the receive slab that are in use.
@@ -142,8 +142,8 @@ impl Engine {
         let path = directory.join("engine.sock");
         let (behavior, seen, stop) =
             <(Arc<Behavior>, Arc<Mutex<Seen>>, Arc<AtomicBool>)>::default();
-        let (told, sees) = (behavior.clone(), seen.clone());
-        let mut session = Session::open(&path, geometry, (versions, forwards), told, sees)
+        let (reported, sees) = (behavior.clone(), seen.clone());
+        let mut session = Session::open(&path, geometry, (versions, forwards), reported, sees)
             .expect("make a session");
         let (stopped, dies) = (stop.clone(), Arc::<AtomicBool>::default());
         let died = dies.clone();

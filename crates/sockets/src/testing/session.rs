@@ -127,7 +127,7 @@ impl Session {
             self.move_bytes(index);
         }
         for index in self.peers.keys().copied().collect::<Vec<_>>() {
-            self.tell(index);
+            self.report(index);
         }
         self.publish();
         self.note();
@@ -265,7 +265,7 @@ impl Session {
             let (word, bit) = (usize::from(channel) / 64, 1 << (channel % 64));
             let flags = &self.workers[worker].words.pending().channels[word];
             if flags.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-                self.tell_rest(channel);
+                self.report_rest(channel);
             }
             while let Some(p) = self.processes.get_mut(&channel) {
                 let rings = &mut p.rings[worker];
@@ -317,7 +317,7 @@ impl Session {
     }
 
     /// Tells a socket's processes what has changed.
-    fn tell(&mut self, index: u32) {
+    fn report(&mut self, index: u32) {
         let Some(peer) = self.peers.get_mut(&index) else {
             return;
         };
@@ -353,7 +353,7 @@ impl Session {
     }
 
     /// Tells a process that has made room of what there was none for.
-    fn tell_rest(&mut self, channel: u16) {
+    fn report_rest(&mut self, channel: u16) {
         let Some(p) = self.processes.get_mut(&channel) else {
             return;
         };

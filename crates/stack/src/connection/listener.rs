@@ -20,7 +20,7 @@ struct Arrivals<'a> {
 impl Listening {
     /// Tells those of the connections that have come who are to be told now, and wakes as many as
     /// are needed; says what was placed for that.
-    fn tell(
+    fn report(
         &mut self,
         host: &mut AdapterSession,
         report: Report,
@@ -39,7 +39,7 @@ impl Listening {
         let mut placed = Placed::default();
         match self.audience.whom(arrivals.all, report, picked.as_deref()) {
             Whom::Many => {
-                self.audience.tell_many(arrivals.all, report);
+                self.audience.report_to_many(arrivals.all, report);
                 return placed;
             }
             Whom::Picked => {
@@ -77,7 +77,7 @@ pub(crate) struct ListenerFlushed {
     /// Connections that its host has accepted are still in its queue, or others may enter it.
     pub(crate) has_accepted: bool,
     /// More of its processes are still to be told, in another turn.
-    pub(crate) tells_more: bool,
+    pub(crate) reports_more: bool,
 }
 
 impl Socket {
@@ -105,21 +105,21 @@ impl Socket {
                 all: &self.subscribers,
                 now,
             };
-            let placed = l.tell(&mut s.host, report, &arrivals);
+            let placed = l.report(&mut s.host, report, &arrivals);
             let to_host = &mut self.payload.to_host;
             to_host.add(&placed.into());
         }
-        let tells_more = l.audience.tells_many() && self.tell_some(sessions, now);
+        let reports_more = l.audience.reports_to_many() && self.report_to_some(sessions, now);
         Some(ListenerFlushed {
             has_accepted,
-            tells_more,
+            reports_more,
         })
     }
 
     /// Tells some of the many processes that have a listener of its connections. Whether others
     /// still are to be told.
     #[cold]
-    fn tell_some(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
+    fn report_to_some(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
         let (id, edges) = (self.id, self.edges());
         let Some(s) = sessions.get_mut(self.session) else {
             return false;
@@ -142,6 +142,6 @@ impl Socket {
                 None => s.host.note_edges(id, &edges),
             }
         }
-        l.audience.tells_many()
+        l.audience.reports_to_many()
     }
 }

@@ -46,16 +46,16 @@ impl Connection {
     pub(crate) fn deadline(&self) -> Instant {
         let next = self.tcb.deadline().unwrap_or(Instant::NEVER);
         let next = if self.is_over { Instant::NEVER } else { next };
-        next.min(self.tell_by)
+        next.min(self.report_due)
     }
 
     /// Sees to it that acknowledgments of which the host was not told are told later, if all
     /// that was `written` is acknowledged.
     #[inline(always)]
-    pub(super) fn tell_later(&mut self, snd_acked: u64, written: u64, now: Instant) {
+    pub(super) fn report_later(&mut self, snd_acked: u64, written: u64, now: Instant) {
         let is_new = snd_acked != self.reported.snd_acked;
-        if is_new && snd_acked == written && self.tell_by.is_never() {
-            self.tell_by = now.after_us(QUIET_US);
+        if is_new && snd_acked == written && self.report_due.is_never() {
+            self.report_due = now.after_us(QUIET_US);
         }
     }
 
@@ -66,7 +66,7 @@ impl Connection {
         self.reported.snd_acked = edges.snd_acked;
         self.reported.flags = edges.flags;
         let (done, edge) = (edges.snd_acked, self.tcb.snd_edge());
-        self.tell_by = self.reported.returns_at(done, edge, now);
+        self.report_due = self.reported.returns_at(done, edge, now);
     }
 }
 
@@ -102,7 +102,7 @@ impl Socket {
             Kind::Stream(c) => {
                 c.note_reported(&edges, now);
                 let piece_due = self.messages.as_deref().map(Messages::piece_due);
-                c.tell_by = c.tell_by.min(piece_due.unwrap_or(Instant::NEVER));
+                c.report_due = c.report_due.min(piece_due.unwrap_or(Instant::NEVER));
             }
             Kind::Pair(p) => {
                 p.reported.rcv_edge = edges.rcv_edge;
@@ -139,7 +139,7 @@ impl Socket {
 
     /// Its owner is to be told that there is urgent data.
     #[cold]
-    pub(crate) fn tell_owner_of_urgent(&self, sessions: &mut Sessions) {
+    pub(crate) fn notify_owner_of_urgent(&self, sessions: &mut Sessions) {
         if let Some(session) = sessions.get_mut(self.session) {
             session.host.owners().note_urgent(self.id, &self.edges());
         }
@@ -183,16 +183,16 @@ impl Socket {
             return false;
         };
         let edges = c.edges();
-        let (told, written) = (c.reported, c.tcb.snd_edge());
+        let (reported, written) = (c.reported, c.tcb.snd_edge());
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
             let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
             s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.send_status().sent()))
         };
         let also = also || has_sent;
-        let is_new = edges.rcv_edge > told.rcv_edge || edges.flags != told.flags || also;
-        if !is_new && edges.snd_acked - told.snd_acked < quarter {
-            c.tell_later(edges.snd_acked, written, now);
+        let is_new = edges.rcv_edge > reported.rcv_edge || edges.flags != reported.flags || also;
+        if !is_new && edges.snd_acked - reported.snd_acked < quarter {
+            c.report_later(edges.snd_acked, written, now);
             return false;
         }
         let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
@@ -204,7 +204,7 @@ impl Socket {
         let is_too_little = LOWAT && {
             let messages = self.messages.as_deref_mut();
             let messages = messages.map(|messages| (messages, &c.rcv));
-            let before = (&told, written);
+            let before = (&reported, written);
             marks.is_too_little(s, self.id, before, &edges, messages)
         };
         let is_put_off = is_too_little && !is_awaited;
@@ -214,14 +214,14 @@ impl Socket {
             } else {
                 messages.note_woken();
             }
-            c.tell_by = c.tell_by.min(messages.piece_due());
+            c.report_due = c.report_due.min(messages.piece_due());
         }
         if is_put_off {
-            s.host.without_waking(|host| self.tell(host, edges));
+            s.host.without_waking(|host| self.put_edges(host, edges));
             return true;
         }
         if c.rcv.has_short() {
-            self.tell_short(&mut s.host, edges);
+            self.put_short_edges(&mut s.host, edges);
         } else {
             s.host.put_edges_to(&self.subscribers, self.id, edges);
         }

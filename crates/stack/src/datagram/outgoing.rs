@@ -9,7 +9,7 @@ use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::bytes::put;
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::Ports;
-use crate::errors::Telling;
+use crate::errors::Reporter;
 use crate::link::{Link, NextHop, WholeMessage};
 use crate::sessions::Sessions;
 use crate::socket::{Kind, Options, Socket};
@@ -174,13 +174,13 @@ impl DatagramSender<'_> {
         }
         if self.is_too_long(hop, addresses, chosen, record.len as usize) {
             self.counters.drop(EngineDrop::TooLong);
-            let telling = Telling {
+            let reporter = Reporter {
                 sessions,
                 counters: self.counters,
                 now: self.now,
             };
             let to = SocketAddr::new(addresses.to(), ports.1);
-            return socket.tell_too_long(to, self.link, telling);
+            return socket.note_too_long(to, self.link, reporter);
         }
         self.send_datagram(hop, addresses, chosen, ports, payload);
     }

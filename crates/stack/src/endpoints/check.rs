@@ -196,8 +196,8 @@ impl Endpoints {
             let is_found = found == Some(Found::Socket(key));
             holds(is_found, key, "its segments do not find it")?;
         }
-        let is_told = c.reported.rcv_edge <= c.tcb.rcv_edge();
-        holds(is_told, key, "more was told than came")?;
+        let is_reported = c.reported.rcv_edge <= c.tcb.rcv_edge();
+        holds(is_reported, key, "more was told than came")?;
         holds(
             c.reported.snd_acked <= c.tcb.snd_acked(),
             key,

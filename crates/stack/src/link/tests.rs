@@ -128,7 +128,7 @@ fn requests(far: &mut MemoryPort) -> usize {
 
 /// A connection that goes on for two minutes, its progress told or not: whether its
 /// next hop is asked for after the first time.
-fn is_asked_again(told: bool) -> bool {
+fn is_asked_again(reported: bool) -> bool {
     let (link, mut far) = on(&MemoryConfig::default(), &["10.0.0.1/24"], &[]);
     let (mut link, mut counters) = (link.unwrap(), Counters::new());
     let mut hop = |link: &mut Link, now| link.next_hop_to(PEER, now, &mut counters);
@@ -144,7 +144,7 @@ fn is_asked_again(told: bool) -> bool {
     assert_eq!(requests(&mut far), 1);
     for second in 1..=120 {
         assert_eq!(hop(&mut link, at(second)), NextHop::Neighbor(PEER_MAC));
-        if told {
+        if reported {
             link.confirm(PEER.into(), at(second));
         }
         link.poll_neighbors(at(second), &mut Counters::new());

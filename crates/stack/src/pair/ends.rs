@@ -19,7 +19,7 @@ impl Transfers<'_> {
             && p.holds_back(now)
         {
             self.note_done(key);
-            self.tell_pair(key);
+            self.report_pair(key);
             self.sockets.arm(key);
             return None;
         }
@@ -34,7 +34,7 @@ impl Transfers<'_> {
     }
 
     /// So many pieces of what `key` sends were moved: its host is told what is new.
-    pub(super) fn tell_moved(&mut self, key: u32, moved: usize) {
+    pub(super) fn report_moved(&mut self, key: u32, moved: usize) {
         if moved == PIECES_A_TURN {
             self.sockets.touch(key);
         }
@@ -44,13 +44,13 @@ impl Transfers<'_> {
             // The other end has read of what it sends.
             p.waits.keep();
         }
-        self.tell_pair(key);
+        self.report_pair(key);
         self.sockets.arm_quiet_pair(key, self.now);
     }
 
-    fn tell_pair(&mut self, key: u32) {
+    fn report_pair(&mut self, key: u32) {
         if let Some(socket) = self.sockets.get_mut(key) {
-            let is_below = socket.tell_pair(self.sessions, self.now);
+            let is_below = socket.report_pair(self.sessions, self.now);
             self.counters.waits.below_low_water += u64::from(is_below);
         }
     }
@@ -197,7 +197,7 @@ impl Transfers<'_> {
 impl Socket {
     /// Tells the host of an end where its streams stand, if that is worth it; whether it was told of
     /// less than it waits for, and so nobody is woken.
-    fn tell_pair(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
+    fn report_pair(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
         if !self.has_block() || self.orphan {
             return false;
         }
@@ -207,7 +207,7 @@ impl Socket {
             return false;
         };
         let marks = Marks::of(&self.options, self.options.receive_buffer);
-        let (told, written) = (p.reported, p.snd.edge());
+        let (reported, written) = (p.reported, p.snd.edge());
         let has_lowat = self.options.have_lowat();
         let has_sent = has_lowat && {
             let s = sessions.get(self.session);
@@ -225,11 +225,11 @@ impl Socket {
         self.note_reported(now);
         if let Some(s) = sessions.get_mut(self.session) {
             let is_awaited = is_urgent || has_sent || !has_lowat;
-            if !is_awaited && marks.is_too_little(s, self.id, (&told, written), &edges, None) {
-                s.host.without_waking(|host| self.tell(host, edges));
+            if !is_awaited && marks.is_too_little(s, self.id, (&reported, written), &edges, None) {
+                s.host.without_waking(|host| self.put_edges(host, edges));
                 return true;
             } else {
-                self.tell(&mut s.host, edges);
+                self.put_edges(&mut s.host, edges);
             }
             if is_urgent {
                 // With what tells of it, so that a handler of SIGURG finds it.

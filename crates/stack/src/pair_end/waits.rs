@@ -54,7 +54,7 @@ pub(crate) struct Waits {
     again_at: Option<Instant>,
     paced_until: Instant,
     given_up_at: Option<Instant>,
-    tell_by: Instant,
+    report_due: Instant,
 }
 
 impl Waits {
@@ -62,13 +62,13 @@ impl Waits {
         again_at: None,
         paced_until: Instant(0),
         given_up_at: None,
-        tell_by: Instant::NEVER,
+        report_due: Instant::NEVER,
     };
 
     /// The first of them; `others` are those that other parts have.
     pub(super) fn deadline(&self, others: [Option<Instant>; 2]) -> Option<Instant> {
-        let tell_by = (!self.tell_by.is_never()).then_some(self.tell_by);
-        let own = [self.again_at, self.given_up_at, tell_by];
+        let report_due = (!self.report_due.is_never()).then_some(self.report_due);
+        let own = [self.again_at, self.given_up_at, report_due];
         own.into_iter().chain(others).flatten().min()
     }
 
@@ -93,10 +93,10 @@ impl Waits {
         self.paced_until = until;
     }
 
-    /// No process holds it, and the other end does not read: it waits for `patience_us`
+    /// No process holds it, and the other end does not read: it waits for `limit_us`
     /// microseconds from `now` on, if it did not before. Gives the time when that is over.
-    pub(crate) fn give_up_after(&mut self, patience_us: u64, now: Instant) -> Instant {
-        *self.given_up_at.get_or_insert(now.after_us(patience_us))
+    pub(crate) fn give_up_after(&mut self, limit_us: u64, now: Instant) -> Instant {
+        *self.given_up_at.get_or_insert(now.after_us(limit_us))
     }
 
     /// The other end has read.
@@ -105,12 +105,12 @@ impl Waits {
     }
 
     /// When the host's chunks are taken back; never if that is not due.
-    pub(crate) fn tell_by(&self) -> Instant {
-        self.tell_by
+    pub(crate) fn report_due(&self) -> Instant {
+        self.report_due
     }
 
     /// The host's chunks are taken back at `at`.
-    pub(crate) fn set_tell_by(&mut self, at: Instant) {
-        self.tell_by = at;
+    pub(crate) fn set_report_due(&mut self, at: Instant) {
+        self.report_due = at;
     }
 }

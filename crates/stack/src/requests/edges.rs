@@ -145,9 +145,9 @@ impl Socket {
     }
 
     /// What the host has written up to `edge` ends with bytes of a file.
-    pub(super) fn tell_extent(&mut self, extent: &FileExtent, edge: u64) {
+    pub(super) fn note_extent(&mut self, extent: &FileExtent, edge: u64) {
         if let Kind::Stream(c) = &mut self.kind {
-            c.fetched.tell(extent, edge);
+            c.fetched.note_range(extent, edge);
         }
     }
 
@@ -178,9 +178,9 @@ impl Socket {
         self.subscribers.add(channel);
         let edges = self.edges();
         if self.subscribers.single() == Some(channel) {
-            self.tell(&mut session.host, edges);
+            self.put_edges(&mut session.host, edges);
         } else {
-            self.tell_one(&mut session.host, channel, edges);
+            self.put_edges_to_one(&mut session.host, channel, edges);
         }
         session.host.wakeups.note_socket(self.id.index);
         if self.subscribers.single() == Some(channel) {
@@ -191,14 +191,14 @@ impl Socket {
 
     /// A process has shut a half of it down that others have too: they look at its block, where
     /// it says so.
-    pub(super) fn tell_others(&mut self, from: From, sessions: &mut Sessions, now: Instant) {
+    pub(super) fn report_to_others(&mut self, from: From, sessions: &mut Sessions, now: Instant) {
         if self.subscribers.single() == Some(from.channel) {
             return;
         }
         let edges = self.edges();
         self.note_reported(now);
         if let Some(s) = sessions.get_mut(from.session) {
-            self.tell(&mut s.host, edges);
+            self.put_edges(&mut s.host, edges);
         }
     }
 }
@@ -217,7 +217,7 @@ pub(crate) enum EdgesTaken {
 impl Sockets {
     /// Tells a process that may have room again of the sockets for which it had none: no
     /// more than there is room for, each where its edges are by now.
-    pub(crate) fn tell_rest(&mut self, from: From, sessions: &mut Sessions) {
+    pub(crate) fn report_rest(&mut self, from: From, sessions: &mut Sessions) {
         let Some(s) = sessions.get_mut(from.session) else {
             return;
         };
@@ -238,7 +238,7 @@ impl Sockets {
                 edges.flags |= EdgeFlags::SOFT_ERROR;
                 edges.errno = 0;
             }
-            if !socket.tell_one(&mut s.host, from.channel, edges) {
+            if !socket.put_edges_to_one(&mut s.host, from.channel, edges) {
                 break;
             }
             s.host.wakeups.note_socket(index);

@@ -123,7 +123,7 @@ impl Stack {
     /// Looks at every socket that this turn has touched, as far as the shares of their users go.
     #[inline(never)]
     pub(super) fn flush_touched(&mut self) {
-        self.endpoints.sockets.are_yet_to_tell = false;
+        self.endpoints.sockets.are_yet_to_report = false;
         self.endpoints.sockets.have_more_to_pass = false;
         self.endpoints.sockets.have_datagrams = false;
         if self.endpoints.sockets.dirty.len() > FEW

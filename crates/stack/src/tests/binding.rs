@@ -21,7 +21,11 @@ fn asks(single: &mut Single, request: &Request) -> (u16, Option<SocketAddr>) {
         Completion::Done { errno, address, .. } => Some((*errno, address.get())),
         _ => None,
     };
-    single.told().iter().find_map(answered).expect("an answer")
+    single
+        .reported()
+        .iter()
+        .find_map(answered)
+        .expect("an answer")
 }
 
 fn bind(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> (u16, Option<SocketAddr>) {
@@ -178,9 +182,9 @@ fn a_socket_is_connected_once_at_a_time() {
         single.turn();
     };
     refuse(&mut single, &syn);
-    let told = single.told_of(socket).expect("it is refused");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, 111);
+    let reported = single.told_of(socket).expect("it is refused");
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, 111);
     assert_eq!(connect(&mut single, socket, away), 0);
     assert!(single.sent().pop().is_some());
     let listener = single.listen();
@@ -208,14 +212,17 @@ fn an_attempt_over_the_wire_may_be_cancelled() {
     single.discard_completions();
     single.ask(0, &cancel);
     single.turn();
-    let told = single.told();
-    let place = |of: &dyn Fn(&Completion) -> bool| told.iter().position(of);
+    let reported = single.reported();
+    let place = |of: &dyn Fn(&Completion) -> bool| reported.iter().position(of);
     let dead = place(&|completion| {
         matches!(completion, Completion::Edges { edges, .. }
             if edges.flags.contains(EdgeFlags::DEAD) && edges.errno == 125)
     });
     let done = place(&|completion| matches!(completion, Completion::Done { errno: 0, .. }));
-    assert!(dead.is_some() && done.is_some() && dead < done, "{told:?}");
+    assert!(
+        dead.is_some() && done.is_some() && dead < done,
+        "{reported:?}"
+    );
     assert_eq!(asks(&mut single, &cancel).0, 2);
 }
 

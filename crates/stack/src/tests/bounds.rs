@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 const PROCESSES: u16 = 256;
 /// What may be done in one turn: half-open connections reset, processes told and woken.
 const RESETS: usize = 64;
-const TOLD: u64 = 32;
+const REPORTED: u64 = 32;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 320,
@@ -65,7 +65,7 @@ fn the_half_open_connections_of_a_closed_listener_are_reset_some_in_each_turn() 
 }
 
 /// Descriptors to the host, and wake-ups.
-fn told(single: &Single) -> (u64, u64) {
+fn reported(single: &Single) -> (u64, u64) {
     let to_host = single.to_host();
     (to_host.descriptors.count, to_host.wakeups)
 }
@@ -89,13 +89,16 @@ fn of_many_processes_that_have_a_listener_some_are_told_and_woken_in_each_turn()
     single.bring(0, TcpFlags::SYN, SeqNumber(0));
     let iss = single.answered().expect("a SYN-ACK");
     single.bring(0, TcpFlags::ACK, iss.add(1));
-    let mut before = told(&single);
+    let mut before = reported(&single);
     let first = before;
     for turn in 0..40 {
         single.turn();
-        let now = told(&single);
-        let (told, woken) = (now.0 - before.0, now.1 - before.1);
-        assert!(told <= TOLD && woken <= TOLD, "{told} and {woken}");
+        let now = reported(&single);
+        let (reported, woken) = (now.0 - before.0, now.1 - before.1);
+        assert!(
+            reported <= REPORTED && woken <= REPORTED,
+            "{reported} and {woken}"
+        );
         let all_are_told = now.0 - first.0 >= u64::from(PROCESSES);
         assert!(all_are_told || now.1 == first.1, "turn {turn}: too early");
         before = now;

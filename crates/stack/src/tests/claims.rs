@@ -70,7 +70,7 @@ impl Wire {
         self.single.turn();
     }
 
-    fn told(&mut self) -> Option<Edges> {
+    fn reported(&mut self) -> Option<Edges> {
         self.single.told_of(self.socket)
     }
 
@@ -95,46 +95,51 @@ impl Wire {
 fn each_thing_that_happens_to_a_connection_is_told_once() {
     let mut wire = Wire::new();
     assert_eq!(
-        wire.told(),
+        wire.reported(),
         None,
         "the record has said that it is connected"
     );
     wire.comes(0, 0, TcpFlags::PSH, b"one");
-    let told = wire.told().expect("data");
-    assert_eq!((told.rcv_edge, told.flags), (3, EdgeFlags::CONNECTED));
+    let reported = wire.reported().expect("data");
+    assert_eq!(
+        (reported.rcv_edge, reported.flags),
+        (3, EdgeFlags::CONNECTED)
+    );
     wire.single.turn();
-    assert_eq!(wire.told(), None);
+    assert_eq!(wire.reported(), None);
     // Bytes that have come before, and some that leave a hole.
     wire.comes(0, 0, TcpFlags::PSH, b"one");
     wire.comes(5, 0, TcpFlags::PSH, b"later");
-    assert_eq!(wire.told(), None);
+    assert_eq!(wire.reported(), None);
     wire.comes(3, 0, TcpFlags::PSH, b", ");
-    assert_eq!(wire.told().map(|told| told.rcv_edge), Some(10));
+    assert_eq!(wire.reported().map(|reported| reported.rcv_edge), Some(10));
     let mut got = [0; 10];
     copy_out(&wire.single.arena, wire.socket.index, 0, &mut got);
     assert_eq!(&got, b"one, later");
     wire.comes(10, 0, TcpFlags::FIN, &[]);
-    let told = wire.told().expect("the end");
-    assert_eq!(told.flags, EdgeFlags::CONNECTED | EdgeFlags::PEER_FIN);
-    assert_eq!((told.rcv_edge, told.errno), (10, 0));
+    let reported = wire.reported().expect("the end");
+    assert_eq!(reported.flags, EdgeFlags::CONNECTED | EdgeFlags::PEER_FIN);
+    assert_eq!((reported.rcv_edge, reported.errno), (10, 0));
     wire.comes(11, 0, TcpFlags::RST, &[]);
-    let told = wire.told().expect("a reset");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, 32, "as after an end");
+    let reported = wire.reported().expect("a reset");
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, 32, "as after an end");
     wire.single.turn_after(1_000_000);
-    assert_eq!(wire.told(), None);
+    assert_eq!(wire.reported(), None);
 }
 
 #[test]
 fn a_reset_is_told_with_its_error() {
     let mut wire = Wire::new();
     wire.comes(0, 0, TcpFlags::RST, &[]);
-    let told = wire.told().expect("a reset");
-    assert!(told.flags.contains(EdgeFlags::DEAD) && !told.flags.contains(EdgeFlags::PEER_FIN));
-    assert_eq!(told.errno, 104);
+    let reported = wire.reported().expect("a reset");
+    assert!(
+        reported.flags.contains(EdgeFlags::DEAD) && !reported.flags.contains(EdgeFlags::PEER_FIN)
+    );
+    assert_eq!(reported.errno, 104);
 }
 
-/// Of acknowledgments, a quarter of the buffer is worth telling at once, whatever was told before;
+/// Of acknowledgments, a quarter of the buffer is worth a report at once, whatever was reported before;
 /// with other news they ride along.
 #[test]
 fn acknowledgments_are_told_by_quarters_of_the_buffer() {
@@ -148,10 +153,10 @@ fn acknowledgments_are_told_by_quarters_of_the_buffer() {
             .write(wire.socket, begun, &[7; QUARTER as usize]);
         wire.single.turn();
         wire.comes(0, edge as u32 - 1, TcpFlags::NONE, &[]);
-        assert_eq!(wire.told(), None, "{round}: one byte less");
+        assert_eq!(wire.reported(), None, "{round}: one byte less");
         wire.comes(0, edge as u32, TcpFlags::NONE, &[]);
         assert_eq!(
-            wire.told().map(|told| told.snd_acked),
+            wire.reported().map(|reported| reported.snd_acked),
             Some(edge),
             "{round}"
         );
@@ -159,8 +164,8 @@ fn acknowledgments_are_told_by_quarters_of_the_buffer() {
     let more = wire.single.write(wire.socket, edge, b"request");
     wire.single.turn();
     wire.comes(0, more as u32, TcpFlags::PSH, b"answer");
-    let told = wire.told().expect("data");
-    assert_eq!((told.rcv_edge, told.snd_acked), (6, more));
+    let reported = wire.reported().expect("data");
+    assert_eq!((reported.rcv_edge, reported.snd_acked), (6, more));
 }
 
 /// The host of a socket that lingers is told when its end was acknowledged, others are not.
@@ -177,11 +182,11 @@ fn a_lingering_host_is_told_that_its_end_has_arrived() {
         // Said again, it is the same.
         wire.says(edge, 0, how);
         wire.comes(0, 3, TcpFlags::NONE, &[]);
-        assert_eq!(wire.told(), None, "not the end");
+        assert_eq!(wire.reported(), None, "not the end");
         wire.comes(0, 4, TcpFlags::NONE, &[]);
-        let told = wire.told().map(|told| told.flags);
+        let reported = wire.reported().map(|reported| reported.flags);
         let all = EdgeFlags::CONNECTED | EdgeFlags::FIN_ACKED;
-        assert_eq!(told, lingers.then_some(all));
+        assert_eq!(reported, lingers.then_some(all));
         // What is written after the end is not sent.
         wire.single.write(wire.socket, edge, b"more");
         wire.single.turn();
@@ -196,7 +201,7 @@ fn what_comes_when_both_halves_are_shut_is_reset() {
     let mut wire = Wire::new();
     wire.says(0, 0, EdgeFlags::SHUT_RD);
     wire.comes(0, 0, TcpFlags::PSH, b"after");
-    assert_eq!(wire.told().map(|told| told.rcv_edge), Some(5));
+    assert_eq!(wire.reported().map(|reported| reported.rcv_edge), Some(5));
     wire.says(0, 5, EdgeFlags::SHUT_WR);
     wire.sent();
     wire.comes(5, 1, TcpFlags::PSH, b"more");
@@ -401,8 +406,8 @@ fn the_memory_of_datagrams_that_were_read_is_free_again() {
     datagram(&mut single, b"one");
     datagram(&mut single, b"two");
     let span = datagram_span(3);
-    let told = single.told_of(socket).expect("datagrams");
-    assert_eq!(told.rcv_edge, 2 * span);
+    let reported = single.told_of(socket).expect("datagrams");
+    assert_eq!(reported.rcv_edge, 2 * span);
     assert_eq!(single.free_chunks(), free - 1);
     single.edges(socket, span, EdgeFlags::empty());
     single.turn();

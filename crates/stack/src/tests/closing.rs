@@ -143,8 +143,8 @@ fn an_answer_leaves_before_what_comes_in_the_turn_of_the_close() {
 fn who_closes_second_is_gone_at_once() {
     let (mut single, socket, next) = connected();
     comes(&mut single, &next, 0, 0, FIN);
-    let told = single.told_of(socket).expect("the end");
-    assert!(told.flags.contains(EdgeFlags::PEER_FIN));
+    let reported = single.told_of(socket).expect("the end");
+    assert!(reported.flags.contains(EdgeFlags::PEER_FIN));
     close(&mut single, socket);
     assert_eq!(single.stack.endpoints.sockets.len(), 2);
     comes(&mut single, &next, 1, 1, TcpFlags::ACK);
@@ -254,15 +254,15 @@ fn a_peer_that_is_silent_is_given_up() {
     single.turn();
     single.discard_completions();
     let begun = single.now;
-    let told = loop {
+    let reported = loop {
         single.turn_after(100_000);
-        if let Some(told) = single.told_of(socket) {
-            break told;
+        if let Some(reported) = single.told_of(socket) {
+            break reported;
         }
         assert!(single.now.since(begun) < 60_000_000);
     };
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, 110);
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, 110);
     assert!(single.now.since(begun) >= 9_000_000);
     // It is in no table, and the program has the socket still.
     assert_eq!(single.stack.endpoints.demux.flows(), 0);

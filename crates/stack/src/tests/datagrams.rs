@@ -52,7 +52,7 @@ pub(super) struct Datagrams {
     sent: u32,
     due: Instant,
     read_at: Instant,
-    told: Edges,
+    reported: Edges,
     written: u64,
     read: u64,
     first_chunk: u64,
@@ -86,7 +86,7 @@ impl Datagrams {
             sent: 0,
             due,
             read_at: due,
-            told: Edges::default(),
+            reported: Edges::default(),
             written: 0,
             read: 0,
             first_chunk: 0,
@@ -97,28 +97,28 @@ impl Datagrams {
 
     /// Whether it has sent all that it is to send, and the stack has taken it.
     pub(super) fn is_done(&self) -> bool {
-        self.sent == self.plan.count && self.told.snd_acked == self.written
+        self.sent == self.plan.count && self.reported.snd_acked == self.written
     }
 
     /// When it sends or reads the next.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let sends = (self.sent != self.plan.count).then_some(self.due);
-        let reads = (self.read != self.told.rcv_edge).then_some(self.read_at);
+        let reads = (self.read != self.reported.rcv_edge).then_some(self.read_at);
         sends.into_iter().chain(reads).min()
     }
 
     /// The stack has said where its streams stand.
     pub(super) fn take_edges(&mut self, edges: &Edges) {
         assert!(edges.snd_acked <= self.written, "more sent than written");
-        self.told.rcv_edge = self.told.rcv_edge.max(edges.rcv_edge);
-        self.told.snd_acked = self.told.snd_acked.max(edges.snd_acked);
+        self.reported.rcv_edge = self.reported.rcv_edge.max(edges.rcv_edge);
+        self.reported.snd_acked = self.reported.snd_acked.max(edges.snd_acked);
     }
 
     /// Reads what has come and sends what is due; what it asks for, if anything.
     pub(super) fn step(&mut self, arena: &Arena, now: Instant) -> Option<Request> {
         let before = (self.read, self.written);
-        if self.read_at <= now && self.read != self.told.rcv_edge {
-            while self.read < self.told.rcv_edge {
+        if self.read_at <= now && self.read != self.reported.rcv_edge {
+            while self.read < self.reported.rcv_edge {
                 self.read_one(arena);
             }
             self.read_at = now.after_us(self.plan.every_us);
@@ -144,7 +144,10 @@ impl Datagrams {
         let at = self.read + DATAGRAM_HEADER as u64;
         copy_out(arena, self.socket.index, at, &mut got);
         self.read += datagram_span(record.len);
-        assert!(self.read <= self.told.rcv_edge, "a datagram that goes on");
+        assert!(
+            self.read <= self.reported.rcv_edge,
+            "a datagram that goes on"
+        );
 
         let from = record.peer.get().unwrap();
         assert_eq!(
@@ -178,11 +181,11 @@ impl Datagrams {
 
     fn send_one(&mut self, arena: &Arena) {
         let index = self.socket.index;
-        self.first_chunk = give_back(arena, index, self.first_chunk, self.told.snd_acked);
+        self.first_chunk = give_back(arena, index, self.first_chunk, self.reported.snd_acked);
         let bytes = payload(self.end, self.sent, &self.plan);
         let span = datagram_span(bytes.len() as u32);
         let (cold, warm) = arena.free_snd_chunks();
-        if cold + warm < CHUNKS || self.written + span - self.told.snd_acked > UNSENT {
+        if cold + warm < CHUNKS || self.written + span - self.reported.snd_acked > UNSENT {
             return;
         }
         let peer = SocketAddr::new(as_ipv6(self.to.ip()), self.to.port());

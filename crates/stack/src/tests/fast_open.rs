@@ -288,7 +288,7 @@ fn connects(single: &mut Single) -> (SocketId, u64) {
     );
     single.turn();
     let answer = single
-        .told()
+        .reported()
         .into_iter()
         .find_map(|completion| match completion {
             Completion::Done {
@@ -323,7 +323,7 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_the_next_syn() {
     let cookie = FastOpenCookie::new(b"cookie42");
     answers(&mut single, &syn, cookie, 0);
     assert_eq!(
-        single.told_of(first).map(|told| told.flags),
+        single.told_of(first).map(|reported| reported.flags),
         Some(EdgeFlags::CONNECTED)
     );
     // The next waits for what is written, which goes with it.
@@ -336,8 +336,8 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_the_next_syn() {
     assert_eq!(sent.header.options.fast_open, cookie);
     assert_eq!(sent.payload, DATA);
     answers(&mut single, &sent.header, None, DATA.len() as u32);
-    let told = single.told_of(second).expect("it is connected");
-    assert_eq!(told.flags, EdgeFlags::CONNECTED);
+    let reported = single.told_of(second).expect("it is connected");
+    assert_eq!(reported.flags, EdgeFlags::CONNECTED);
     // One that writes nothing goes without.
     let (third, _) = connects(&mut single);
     assert_eq!(single.sent(), []);

@@ -66,13 +66,13 @@ fn comes(single: &mut Single, to: Ipv4Addr, sockets: &[SocketId]) -> Vec<bool> {
 }
 
 fn reached(single: &mut Single, sockets: &[SocketId]) -> Vec<bool> {
-    let told = single.told();
-    let is_told = |socket: &SocketId| {
-        told.iter().any(|completion| {
+    let reported = single.reported();
+    let is_reported = |socket: &SocketId| {
+        reported.iter().any(|completion| {
             matches!(completion, Completion::Edges { socket: id, edges: Edges { rcv_edge: 1.., .. } } if id == socket)
         })
     };
-    sockets.iter().map(is_told).collect()
+    sockets.iter().map(is_reported).collect()
 }
 
 /// The IGMP messages that were sent: the kind, what is said, and the group.
@@ -170,16 +170,17 @@ fn routers_are_told_of_groups() {
     let socket = member(&mut single);
     single.packets();
     change(&mut single, socket, GROUP, true);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..200 {
         single.turn_after(100_000);
-        told.extend(reports(&mut single));
+        reported.extend(reports(&mut single));
     }
-    assert!(!told.is_empty());
+    assert!(!reported.is_empty());
     assert!(
-        told.iter()
+        reported
+            .iter()
             .all(|report| *report == (REPORT_V3, Some(TO_EXCLUDE), GROUP)),
-        "{told:?}"
+        "{reported:?}"
     );
     // A query of all groups, and of another one.
     let query = |group: Ipv4Addr, version_2: bool| {
@@ -200,12 +201,12 @@ fn routers_are_told_of_groups() {
         };
         let packet = ipv4((CLIENT, to), protocol::IGMP, ttl, &query(group, version_2));
         single.frame_in(&packet);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for _ in 0..30 {
             single.turn_after(100_000);
-            told.extend(reports(single));
+            reported.extend(reports(single));
         }
-        told
+        reported
     };
     let all = Ipv4Addr::UNSPECIFIED;
     let is = (REPORT_V3, Some(IS_EXCLUDE), GROUP);
@@ -224,14 +225,14 @@ fn routers_are_told_of_groups() {
     reports(&mut single);
     assert_eq!(asked(&mut single, all, 1, false), [is]);
     change(&mut single, socket, GROUP, false);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..200 {
         single.turn_after(100_000);
-        told.extend(reports(&mut single));
+        reported.extend(reports(&mut single));
     }
     assert!(
-        told.contains(&(REPORT_V3, Some(TO_INCLUDE), GROUP)),
-        "{told:?}"
+        reported.contains(&(REPORT_V3, Some(TO_INCLUDE), GROUP)),
+        "{reported:?}"
     );
     assert_eq!(asked(&mut single, all, 1, false), []);
 }

@@ -163,7 +163,7 @@ impl Hostile {
     fn take(&mut self, single: &mut Single) {
         let from = self.from();
         self.host(single).pending.begin();
-        single.stack.tell_rest(from);
+        single.stack.report_rest(from);
         for _ in 0..1_000 {
             match self.host(single).next_request(from.channel, 8) {
                 Next::Request(message, immediate) => match Request::decode(&message) {

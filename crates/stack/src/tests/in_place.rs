@@ -440,7 +440,7 @@ fn a_program_that_writes_there_harms_itself_alone() {
             let side = &mut both.sides[0];
             side.receive(&[packet]);
             for number in 0..2 {
-                let edge = side.told(number).unwrap_or(0);
+                let edge = side.reported(number).unwrap_or(0);
                 let socket = side.sockets[usize::from(number)];
                 side.single.edges(socket, edge, EdgeFlags::empty());
             }

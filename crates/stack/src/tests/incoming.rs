@@ -215,9 +215,9 @@ fn a_user_with_all_its_sockets_gets_no_connection() {
     // What its program opens is dead from the beginning.
     let refused = single.open(SocketKind::Stream);
     single.turn();
-    let told = single.told_of(refused).expect("it is refused");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, 105);
+    let reported = single.told_of(refused).expect("it is refused");
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, 105);
     assert!(single.stack.counters.sessions.sockets_refused > 0);
     // Reset, so that it is gone at once.
     single.segment(&header(0, TcpFlags::RST, ISN.add(1), SeqNumber(0)), &[]);

@@ -106,13 +106,13 @@ fn errors_say_what_was_not_taken() {
     for (to, protocol, bytes, expected) in cases {
         let mut single = single();
         comes(&mut single, to, protocol, &bytes);
-        let told = messages(&mut single).pop();
+        let reported = messages(&mut single).pop();
         assert_eq!(
-            told.as_ref().map(|(message, _)| *message),
+            reported.as_ref().map(|(message, _)| *message),
             expected,
             "{to} {protocol}"
         );
-        if let Some((_, quoted)) = told {
+        if let Some((_, quoted)) = reported {
             assert_eq!(quoted[12..16], CLIENT.octets());
             assert!(bytes.starts_with(&quoted[HEADER_LEN..]) && quoted.len() >= HEADER_LEN + 8);
         }
@@ -213,7 +213,7 @@ fn fragments_come_together() {
 /// What does not come together in time is told of, if its first fragment has come.
 #[test]
 fn fragments_that_stay_alone_are_told_of() {
-    for (first, told) in [(0, 1), (800, 0)] {
+    for (first, reported) in [(0, 1), (800, 0)] {
         let mut single = single();
         single.frame_in(&fragment(first, &[1; 800], true));
         single.turn_after(10_000_000);
@@ -224,7 +224,7 @@ fn fragments_that_stay_alone_are_told_of() {
         single.stack.expire_fragments();
         single.turn();
         let all = messages(&mut single);
-        assert_eq!(all.len(), told);
+        assert_eq!(all.len(), reported);
         for (message, _) in all {
             assert_eq!(message, Icmpv4::TimeExceeded { code: 1 });
         }

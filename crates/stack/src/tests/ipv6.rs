@@ -169,9 +169,9 @@ fn a_datagram_comes_in_with_what_its_header_has() {
     let mut single = six();
     let socket = bound(&mut single, SocketKind::Datagram, PORT);
     comes(&mut single, protocol::UDP, &datagram(PORT, b"six"));
-    let told = single.told_of(socket).expect("a datagram");
+    let reported = single.told_of(socket).expect("a datagram");
     let (record, payload) = read(&single, socket, 0);
-    assert_eq!(told.rcv_edge, record.span());
+    assert_eq!(reported.rcv_edge, record.span());
     assert_eq!(payload, b"six");
     assert_eq!(
         record.peer.get(),
@@ -320,9 +320,9 @@ fn unknown_headers_are_answered_by_where_they_are_named() {
     for (next, bytes, expected) in cases {
         let mut single = six();
         comes(&mut single, next, &bytes);
-        let told = messages(&mut single).pop().map(|(message, _)| message);
+        let reported = messages(&mut single).pop().map(|(message, _)| message);
         let problem = |(code, pointer)| Icmpv6::ParameterProblem { code, pointer };
-        assert_eq!(told, expected.map(problem), "{next} {bytes:?}");
+        assert_eq!(reported, expected.map(problem), "{next} {bytes:?}");
     }
     let mut single = six();
     comes(&mut single, 143, &[0; 8]);
@@ -381,8 +381,8 @@ fn errors_answer_no_errors() {
     comes(&mut single, next_header::DESTINATION_OPTIONS, &padded);
     let group: Ipv6Addr = "ff02::1".parse().unwrap();
     comes_to(&mut single, group, 143, &[0; 8]);
-    let told = messages(&mut single);
-    assert!(told.len() <= 1, "{told:?}");
+    let reported = messages(&mut single);
+    assert!(reported.len() <= 1, "{reported:?}");
     comes(&mut single, 143, &[0; 8]);
     assert_eq!(messages(&mut single).len(), 1);
 }
@@ -403,8 +403,8 @@ fn errors_reach_the_socket_that_they_are_about() {
         next_header::ICMPV6,
         &message(&refused, PEER, OURS, &quoted),
     );
-    let told = single.told_of(socket).expect("an error");
-    assert!(told.flags.contains(EdgeFlags::SOFT_ERROR));
+    let reported = single.told_of(socket).expect("an error");
+    assert!(reported.flags.contains(EdgeFlags::SOFT_ERROR));
     let block = single.arena.block(socket.index);
     assert_eq!(block.errno.load(Ordering::Relaxed), 111);
     assert_eq!(single.stack.link.pmtu.len(), 0);

@@ -77,8 +77,8 @@ impl Sleeper {
         }
         self.sent += len;
         (0..3).for_each(|_| self.single.turn());
-        let told = self.single.told_of(self.socket).expect("all is told");
-        assert_eq!(told.rcv_edge, self.sent as u64);
+        let reported = self.single.told_of(self.socket).expect("all is told");
+        assert_eq!(reported.rcv_edge, self.sent as u64);
         self.is_awake()
     }
 

@@ -314,7 +314,7 @@ impl Machine {
             session: self.session,
             channel,
         };
-        self.stack.tell_rest(from);
+        self.stack.report_rest(from);
         let mut taken = 0;
         while let Some(session) = self.stack.endpoints.sessions.get_mut(self.session)
             && let Next::Request(message, immediate) = session.host.next_request(channel, 8)

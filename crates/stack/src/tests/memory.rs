@@ -70,7 +70,10 @@ fn a_session_short_of_memory_takes_what_is_next() {
     comes(&mut single, next, 0, 10);
     single.turn();
     assert_eq!(full(&single) - before, 1);
-    assert_eq!(single.told_of(*socket).map(|told| told.rcv_edge), Some(10));
+    assert_eq!(
+        single.told_of(*socket).map(|reported| reported.rcv_edge),
+        Some(10)
+    );
     // And the next hole is as before.
     comes(&mut single, next, 3_000, 10);
     single.turn();

@@ -255,7 +255,7 @@ impl Observer {
 
     /// A request has a send stream go on: which records of ranges have to be read for that.
     fn note_records(&mut self, request: &Request) {
-        let (socket, edge, told) = match *request {
+        let (socket, edge, reported) = match *request {
             Request::Edges {
                 socket, snd_edge, ..
             } => (socket, snd_edge, 0),
@@ -269,7 +269,7 @@ impl Observer {
         };
         let known = self.edges.get(&(socket.index, socket.generation));
         let from = known.map_or(0, |(sent, _)| *sent);
-        let unknown = from..edge - u64::from(told);
+        let unknown = from..edge - u64::from(reported);
         let records = self.records(socket.index, from..edge);
         let count = records.iter().filter(|at| unknown.contains(at)).count() as u64;
         self.seen.records.add(&Moved::equal(count, 24));

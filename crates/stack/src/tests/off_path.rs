@@ -229,15 +229,15 @@ fn what_is_believed_of_paths_costs_little() {
     let mut single = Single::new(GEOMETRY, 1);
     single.bind(SocketKind::Datagram, 80);
     single.turn();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for n in 0..MANY as u16 {
         let [high, low] = n.to_be_bytes();
         let to = Ipv4Addr::new(192, 0, 2 + high, low);
         too_big(&mut single, protocol::UDP, to, quoted(53, SeqNumber(0)));
-        told.push(single.to_host().control);
+        reported.push(single.to_host().control);
     }
     assert_eq!(single.stack.link.pmtu.len(), 1_024);
-    assert_eq!(told.first(), told.last());
+    assert_eq!(reported.first(), reported.last());
 }
 
 /// Peers that send one byte and leave out the one before it hold a chunk of the session's

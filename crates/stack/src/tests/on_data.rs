@@ -34,7 +34,7 @@ fn listening(backlog: u32) -> (Single, SocketId) {
 }
 
 /// The descriptors by which a turn has told the host: in how many transfers, and how many.
-fn told(single: &mut Single, turn: impl FnOnce(&mut Single)) -> (u64, u64) {
+fn reported(single: &mut Single, turn: impl FnOnce(&mut Single)) -> (u64, u64) {
     let before = single.to_host().descriptors;
     turn(single);
     single.discard_completions();
@@ -48,7 +48,7 @@ fn told(single: &mut Single, turn: impl FnOnce(&mut Single)) -> (u64, u64) {
 /// A client completes its handshake, and the listener is not told.
 fn connects(single: &mut Single, number: u16) -> TcpHeader {
     let mut next = None;
-    let crossed = told(single, |single| {
+    let crossed = reported(single, |single| {
         next = Some(single.connect(number));
         single.turn();
     });
@@ -62,7 +62,7 @@ fn the_record_of_a_connection_crosses_with_its_first_data() {
     let (mut single, listener) = listening(8);
     let next = connects(&mut single, 0);
     single.turn_after(1_000 * (WITHIN_MS - 5));
-    let crossed = told(&mut single, |single| {
+    let crossed = reported(&mut single, |single| {
         single.segment(&next, b"GET /");
         single.turn();
     });
@@ -70,7 +70,7 @@ fn the_record_of_a_connection_crosses_with_its_first_data() {
     assert_eq!(crossed, (1, 2), "the listener's and the connection's");
     let _ = accepted(&mut single, listener, 0);
     // Later than it would have been handed over, nothing is.
-    let later = told(&mut single, |single| single.turn_after(200_000));
+    let later = reported(&mut single, |single| single.turn_after(200_000));
     assert_eq!(later, (0, 0));
     assert_eq!(single.dropped(DropReason::DeferAccept.name()), 0);
 }
@@ -79,16 +79,16 @@ fn the_record_of_a_connection_crosses_with_its_first_data() {
 fn one_that_says_nothing_is_handed_over_when_the_time_is_over() {
     let (mut single, listener) = listening(8);
     let next = connects(&mut single, 0);
-    let sooner = told(&mut single, |single| {
+    let sooner = reported(&mut single, |single| {
         single.turn_after(1_000 * WITHIN_MS - 100);
     });
     assert_eq!(sooner, (0, 0));
-    let (transfers, _) = told(&mut single, |single| single.turn_after(100 + TICK_US));
+    let (transfers, _) = reported(&mut single, |single| single.turn_after(100 + TICK_US));
     assert_eq!(transfers, 1);
     assert_eq!(single.stack.status().half_open_count(), 0);
     assert_eq!(single.sent(), [], "the peer sees nothing of it");
     let _ = accepted(&mut single, listener, 0);
-    let late = told(&mut single, |single| {
+    let late = reported(&mut single, |single| {
         single.segment(&next, b"late");
         single.turn();
     });
@@ -99,7 +99,7 @@ fn one_that_says_nothing_is_handed_over_when_the_time_is_over() {
 fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
     let (mut single, _) = listening(8);
     let next = connects(&mut single, 0);
-    let (transfers, _) = told(&mut single, |single| {
+    let (transfers, _) = reported(&mut single, |single| {
         single.segment(
             &TcpHeader {
                 flags: TcpFlags::FIN | TcpFlags::ACK,
@@ -113,7 +113,7 @@ fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
     assert_eq!(single.stack.status().half_open_count(), 0);
 
     let next = connects(&mut single, 1);
-    let crossed = told(&mut single, |single| {
+    let crossed = reported(&mut single, |single| {
         single.segment(
             &TcpHeader {
                 flags: TcpFlags::RST,
@@ -133,7 +133,7 @@ fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
 fn what_else_comes_without_data_is_waited_on() {
     let (mut single, _) = listening(8);
     let next = connects(&mut single, 0);
-    let crossed = told(&mut single, |single| {
+    let crossed = reported(&mut single, |single| {
         for step in 0..4 {
             single.turn_after(10_000);
             let probe = header(0, TcpFlags::ACK, ISN, next.ack);
@@ -151,7 +151,7 @@ fn what_else_comes_without_data_is_waited_on() {
         }
     });
     assert_eq!(crossed, (0, 0));
-    let (transfers, _) = told(&mut single, |single| {
+    let (transfers, _) = reported(&mut single, |single| {
         single.turn_after(1_000 * (WITHIN_MS - 40) + TICK_US);
     });
     assert_eq!(transfers, 1);
@@ -181,7 +181,7 @@ fn with_no_room_to_accept_the_handshake_is_completed_later() {
     single.turn_after(1_200_000);
     let again = single.answered().expect("the SYN-ACK again");
     assert_eq!(again.add(1), second.ack);
-    let (transfers, _) = told(&mut single, |single| {
+    let (transfers, _) = reported(&mut single, |single| {
         single.segment(&second, &[]);
         single.turn();
     });
@@ -241,7 +241,7 @@ fn a_port_may_have_it_too() {
         value,
     };
     let handed_over = |single: &mut Single, after_ms: u64| {
-        told(single, |single| {
+        reported(single, |single| {
             single.turn_after(1_000 * after_ms + TICK_US)
         })
         .0

@@ -30,8 +30,8 @@ fn both_ends_are_told_of_the_connection_and_know_each_other() {
     let client = single.open(SocketKind::Stream);
     single.connect_to_own(client);
     single.turn();
-    let told = single.told_of(client).expect("it waits for that");
-    assert_eq!((told.flags, told.errno), (EdgeFlags::CONNECTED, 0));
+    let reported = single.told_of(client).expect("it waits for that");
+    assert_eq!((reported.flags, reported.errno), (EdgeFlags::CONNECTED, 0));
     let server = accepted(&mut single, listener, 0);
     let block = |socket: SocketId| single.arena.block(socket.index);
     assert_eq!(block(client).other_end(), Some(server.index));
@@ -81,24 +81,24 @@ fn bytes_go_over_in_the_turn_and_the_end_after_them() {
     let mut own = Own::new();
     let (client, server) = (own.client, own.server);
     let edge = own.writes(client, 0, b"request");
-    let (_, to_server) = own.told();
+    let (_, to_server) = own.reported();
     assert_eq!(to_server.map(|edges| edges.rcv_edge), Some(7));
     assert_eq!(own.reads(server, 0, 7), b"request");
     own.says(server, 0, 7, EdgeFlags::empty());
     own.writes(server, 0, b"answer");
-    let (to_client, _) = own.told();
+    let (to_client, _) = own.reported();
     assert_eq!(to_client.map(|edges| edges.rcv_edge), Some(6));
     assert_eq!(own.reads(client, 0, 6), b"answer");
     // One half ends, and the other goes on.
     own.says(client, edge, 6, EdgeFlags::SHUT_WR);
-    let (to_client, to_server) = own.told();
+    let (to_client, to_server) = own.reported();
     assert_eq!(flags(to_server), EdgeFlags::CONNECTED | EdgeFlags::PEER_FIN);
     assert!(!flags(to_client).intersects(EdgeFlags::PEER_FIN | EdgeFlags::DEAD));
     own.writes(server, 6, b" and more");
-    let (to_client, _) = own.told();
+    let (to_client, _) = own.reported();
     assert_eq!(to_client.map(|edges| edges.rcv_edge), Some(15));
     own.says(server, 15, 7, EdgeFlags::SHUT_WR);
-    let (to_client, to_server) = own.told();
+    let (to_client, to_server) = own.reported();
     assert_eq!(flags(to_client), EdgeFlags::CONNECTED | EdgeFlags::PEER_FIN);
     assert_eq!(flags(to_server), EdgeFlags::empty(), "it was told before");
 }
@@ -110,9 +110,9 @@ fn nothing_follows_the_end() {
     let (client, server) = (own.client, own.server);
     let edge = own.writes(client, 0, b"all");
     own.says(client, edge, 0, EdgeFlags::SHUT_WR);
-    own.told();
+    own.reported();
     own.writes(client, edge, b"more");
-    assert_eq!(own.told().1, None);
+    assert_eq!(own.reported().1, None);
     assert_eq!(own.reads(server, 0, 3), b"all");
 }
 
@@ -126,20 +126,20 @@ fn a_writer_is_told_of_a_quarter_of_its_buffer() {
     let quarter = BUFFER / 4;
     let edge = own.writes(client, 0, &vec![1; quarter as usize - 1]);
     own.says(server, 0, edge, EdgeFlags::empty());
-    let (to_client, to_server) = own.told();
+    let (to_client, to_server) = own.reported();
     assert_eq!(to_server.map(|edges| edges.rcv_edge), Some(edge));
     assert_eq!(to_client, None, "one byte less");
     let edge = own.writes(client, edge, &[2]);
     own.says(server, 0, edge, EdgeFlags::empty());
-    let (to_client, _) = own.told();
+    let (to_client, _) = own.reported();
     assert_eq!(to_client.map(|edges| edges.snd_acked), Some(edge));
     // Counted from what it was told last.
     let next = own.writes(client, edge, &vec![3; quarter as usize - 1]);
     own.says(server, 0, next, EdgeFlags::empty());
-    assert_eq!(own.told().0, None);
+    assert_eq!(own.reported().0, None);
     let all = own.writes(client, next, &[4]);
     own.says(server, 0, all, EdgeFlags::empty());
-    assert_eq!(own.told().0.map(|edges| edges.snd_acked), Some(all));
+    assert_eq!(own.reported().0.map(|edges| edges.snd_acked), Some(all));
 }
 
 /// An end holds what its room is, and the rest when its host has read; and that is asked to say
@@ -157,15 +157,15 @@ fn a_writer_waits_for_the_reader() {
     assert_eq!(asks(&own, server), ROOM / 4);
     let edge = own.writes(client, 0, &vec![1; 2 * ROOM as usize]);
     let rcv_edge = |edges: Option<Edges>| edges.map(|edges| edges.rcv_edge);
-    assert_eq!(rcv_edge(own.told().1), Some(ROOM));
+    assert_eq!(rcv_edge(own.reported().1), Some(ROOM));
     (0..3).for_each(|_| own.single.turn());
-    assert_eq!(own.told().1, None);
+    assert_eq!(own.reported().1, None);
     own.says(server, 0, 1_000, EdgeFlags::empty());
     own.single.turn();
-    assert_eq!(rcv_edge(own.told().1), Some(ROOM + 1_000));
+    assert_eq!(rcv_edge(own.reported().1), Some(ROOM + 1_000));
     own.says(server, 0, ROOM + 1_000, EdgeFlags::empty());
     own.single.turn();
-    assert_eq!(rcv_edge(own.told().1), Some(edge));
+    assert_eq!(rcv_edge(own.reported().1), Some(edge));
     // With another buffer, another room.
     own.single.set(client, OptionName::SendBuffer, 2 * BUFFER);
     assert_eq!(asks(&own, server), 2 * ROOM / 4);
@@ -216,15 +216,15 @@ fn a_cork_holds_little_back_for_a_while() {
             let arena = own.single.arena.clone();
             let edge = super::streams::append(&arena, client.index, 0, b"little");
             own.says(client, edge, 0, how);
-            assert_eq!(own.told().1, None, "{how:?}: it waits");
+            assert_eq!(own.reported().1, None, "{how:?}: it waits");
             own.single.turn_after(HOLD_US - 2_000);
-            assert_eq!(own.told().1, None, "{how:?}: it waits still");
+            assert_eq!(own.reported().1, None, "{how:?}: it waits still");
             release(&mut own, edge);
             // The other end has its turn after this one.
             own.single.turn();
-            let told = own.told().1.map(|edges| edges.rcv_edge);
+            let reported = own.reported().1.map(|edges| edges.rcv_edge);
             if how == corked || why != "the cork is out" {
-                assert_eq!(told, Some(edge), "{how:?}, {why}");
+                assert_eq!(reported, Some(edge), "{how:?}, {why}");
                 assert_eq!(own.reads(server, 0, 6), b"little");
             }
         }
@@ -236,20 +236,20 @@ fn a_cork_holds_little_back_for_a_while() {
     own.says(client, edge, 0, more);
     own.single.turn_after(HOLD_US + TICK_US);
     own.single.turn();
-    assert_eq!(own.told().1.map(|edges| edges.rcv_edge), Some(edge));
+    assert_eq!(own.reported().1.map(|edges| edges.rcv_edge), Some(edge));
     let next = super::streams::append(&arena, client.index, edge, b"second");
     own.says(client, next, 0, more);
     own.single.turn_after(HOLD_US - 2_000);
-    assert_eq!(own.told().1, None);
+    assert_eq!(own.reported().1, None);
     own.single.turn_after(2_000 + TICK_US);
     own.single.turn();
-    assert_eq!(own.told().1.map(|edges| edges.rcv_edge), Some(next));
+    assert_eq!(own.reported().1.map(|edges| edges.rcv_edge), Some(next));
     // A whole piece waits for nothing.
     let mut own = Own::new();
     let (client, arena) = (own.client, own.single.arena.clone());
     let edge = super::streams::append(&arena, client.index, 0, &[1; 65_536]);
     own.says(client, edge, 0, more);
-    assert_eq!(own.told().1.map(|edges| edges.rcv_edge), Some(edge));
+    assert_eq!(own.reported().1.map(|edges| edges.rcv_edge), Some(edge));
 }
 
 /// The host of a socket that lingers is told when the other end has all of it.
@@ -263,18 +263,18 @@ fn a_lingering_end_is_told_when_all_has_arrived() {
         let mut how = EdgeFlags::SHUT_WR;
         how.set(EdgeFlags::LINGERS, lingers);
         own.says(client, edge, 0, how);
-        let told = flags(own.told().0);
-        assert_eq!(told.contains(EdgeFlags::FIN_ACKED), lingers);
+        let reported = flags(own.reported().0);
+        assert_eq!(reported.contains(EdgeFlags::FIN_ACKED), lingers);
     }
     // While the other end has no room for the rest, it has not.
     let mut own = Own::with(&[], &[(OptionName::SendBuffer, 160_000)]);
     let (client, server) = (own.client, own.server);
     let edge = own.writes(client, 0, &vec![1; 100_000]);
     own.says(client, edge, 0, EdgeFlags::SHUT_WR | EdgeFlags::LINGERS);
-    assert!(!flags(own.told().0).contains(EdgeFlags::FIN_ACKED));
+    assert!(!flags(own.reported().0).contains(EdgeFlags::FIN_ACKED));
     own.says(server, 0, 50_000, EdgeFlags::empty());
     own.single.turn();
-    assert!(flags(own.told().0).contains(EdgeFlags::FIN_ACKED));
+    assert!(flags(own.reported().0).contains(EdgeFlags::FIN_ACKED));
 }
 
 /// Where the last urgent byte is goes ahead of it, and is told once.
@@ -296,17 +296,17 @@ fn urgent_data_is_told_of_once() {
     let arena = own.single.arena.clone();
     let edge = super::streams::append(&arena, client.index, 0, b"now");
     urgent(&mut own, edge);
-    let told = own.told().1.expect("it is urgent");
-    assert_eq!((told.rcv_edge, told.rcv_urgent), (3, 3));
+    let reported = own.reported().1.expect("it is urgent");
+    assert_eq!((reported.rcv_edge, reported.rcv_urgent), (3, 3));
     urgent(&mut own, edge);
-    assert_eq!(own.told().1, None, "nothing is new");
+    assert_eq!(own.reported().1, None, "nothing is new");
     let edge = super::streams::append(&arena, client.index, edge, b"again");
     urgent(&mut own, edge);
-    let told = own.told().1.expect("another");
-    assert_eq!((told.rcv_edge, told.rcv_urgent), (8, 8));
+    let reported = own.reported().1.expect("another");
+    assert_eq!((reported.rcv_edge, reported.rcv_urgent), (8, 8));
     own.writes(client, edge, b"as ever");
-    let told = own.told().1.expect("data");
-    assert_eq!((told.rcv_edge, told.rcv_urgent), (15, 8));
+    let reported = own.reported().1.expect("data");
+    assert_eq!((reported.rcv_edge, reported.rcv_urgent), (15, 8));
     assert_eq!(own.reads(server, 0, 15), b"nowagainas ever");
 }
 
@@ -319,14 +319,17 @@ fn a_socket_that_meets_itself_reads_what_it_writes() {
     single.connect_to_own(socket);
     single.turn();
     assert_eq!(
-        single.told_of(socket).map(|told| told.flags),
+        single.told_of(socket).map(|reported| reported.flags),
         Some(EdgeFlags::CONNECTED)
     );
     let limit = &single.arena.block(socket.index).unreported_limit;
     assert_ne!(limit.load(Ordering::Relaxed), 0);
     single.write(socket, 0, b"echo");
     single.turn();
-    assert_eq!(single.told_of(socket).map(|told| told.rcv_edge), Some(4));
+    assert_eq!(
+        single.told_of(socket).map(|reported| reported.rcv_edge),
+        Some(4)
+    );
     let mut got = [0; 4];
     copy_out(&single.arena, socket.index, 0, &mut got);
     assert_eq!(&got, b"echo");
@@ -356,8 +359,8 @@ fn those_in_line_enter_leave_or_are_refused() {
         let block = single.arena.block(listener.index);
         block.flags().contains(BlockFlags::HAS_ENTERING)
     };
-    let told = single.told();
-    let flags_of = |id| flags(last_of(&told, id));
+    let reported = single.reported();
+    let flags_of = |id| flags(last_of(&reported, id));
     let connected = clients.iter().map(|client| flags_of(*client));
     let connected: Vec<bool> = connected
         .map(|flags| flags.contains(EdgeFlags::CONNECTED))
@@ -377,13 +380,13 @@ fn those_in_line_enter_leave_or_are_refused() {
     };
     cancel(&mut single);
     single.turn();
-    let told = single.told();
-    let dead = last_of(&told, clients[1]).expect("it is told");
+    let reported = single.reported();
+    let dead = last_of(&reported, clients[1]).expect("it is told");
     assert!(dead.flags.contains(EdgeFlags::DEAD));
     assert_eq!(dead.errno, CANCELED);
     // And then answered.
     assert!(matches!(
-        told.last(),
+        reported.last(),
         Some(Completion::Done { errno: 0, .. })
     ));
     cancel(&mut single);
@@ -392,15 +395,15 @@ fn those_in_line_enter_leave_or_are_refused() {
     // One is accepted, and the third enters.
     single.edges(listener, 64, EdgeFlags::empty());
     single.turn();
-    let told = single.told_of(clients[2]).expect("it has entered");
-    assert_eq!(told.flags, EdgeFlags::CONNECTED);
+    let reported = single.told_of(clients[2]).expect("it has entered");
+    assert_eq!(reported.flags, EdgeFlags::CONNECTED);
     assert!(has_entering(&single));
     single.edges(listener, 128, EdgeFlags::SHUT_RD);
     single.turn();
     single.turn();
-    let told = single.told_of(clients[3]).expect("it has not");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, REFUSED);
+    let reported = single.told_of(clients[3]).expect("it has not");
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, REFUSED);
     assert!(!has_entering(&single));
 }
 
@@ -417,9 +420,9 @@ fn an_end_that_waits_for_data_is_handed_over_with_them_or_later() {
         let client = single.open(SocketKind::Stream);
         single.connect_to_own(client);
         single.turn();
-        let told = single.told();
-        assert_eq!(flags(last_of(&told, client)), EdgeFlags::CONNECTED);
-        assert_eq!(last_of(&told, listener), None);
+        let reported = single.reported();
+        assert_eq!(flags(last_of(&reported, client)), EdgeFlags::CONNECTED);
+        assert_eq!(last_of(&reported, listener), None);
         single.turn_after(1_000 * WITHIN_MS - 2_000);
         assert_eq!(single.told_of(listener), None);
         if has_data {
@@ -430,8 +433,8 @@ fn an_end_that_waits_for_data_is_handed_over_with_them_or_later() {
             single.turn_after(2_000 + TICK_US);
             single.turn();
         }
-        let told = single.told_of(listener).expect("its record");
-        assert_eq!(told.rcv_edge, 64);
+        let reported = single.told_of(listener).expect("its record");
+        assert_eq!(reported.rcv_edge, 64);
         let server = accepted(&mut single, listener, 0);
         if has_data {
             let mut got = [0; 5];
@@ -482,6 +485,6 @@ fn what_is_lent_is_done_with_when_it_was_read() {
         own.single.turn();
         assert_eq!(done(&own), edge);
         own.single.turn_after(QUIET_US + TICK_US);
-        assert_eq!(own.told().0.map(|edges| edges.snd_acked), Some(edge));
+        assert_eq!(own.reported().0.map(|edges| edges.snd_acked), Some(edge));
     }
 }

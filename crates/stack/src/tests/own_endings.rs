@@ -49,13 +49,18 @@ fn how_one_end_goes_the_other_is_told() {
             let written = if case.unread { 4 } else { 0 };
             own.says(server, written, 0, EdgeFlags::SHUT_WR);
         }
-        own.told();
+        own.reported();
         own.closes(client, (edge, 0), case.linger);
-        let told = own.told().1.expect(case.name);
-        assert_eq!(told.rcv_edge, 3, "{}", case.name);
-        let is_dead = told.flags.contains(EdgeFlags::DEAD);
-        assert_eq!(is_dead.then_some(told.errno), case.dead, "{}", case.name);
-        let ended = told.flags.contains(EdgeFlags::PEER_FIN);
+        let reported = own.reported().1.expect(case.name);
+        assert_eq!(reported.rcv_edge, 3, "{}", case.name);
+        let is_dead = reported.flags.contains(EdgeFlags::DEAD);
+        assert_eq!(
+            is_dead.then_some(reported.errno),
+            case.dead,
+            "{}",
+            case.name
+        );
+        let ended = reported.flags.contains(EdgeFlags::PEER_FIN);
         assert_eq!(ended, case.dead.is_none(), "{}", case.name);
         assert_eq!(own.reads(server, 0, 3), b"bye", "it is there all the same");
         assert_eq!(own.sockets(), before - 1, "{}", case.name);
@@ -75,9 +80,12 @@ fn what_both_have_ended_is_not_reset() {
         own.writes(server, 0, b"wait");
         own.says(server, 4, 0, EdgeFlags::SHUT_WR);
         own.says(client, 0, 0, EdgeFlags::SHUT_WR);
-        assert!(flags(own.told().1).contains(EdgeFlags::PEER_FIN));
+        assert!(flags(own.reported().1).contains(EdgeFlags::PEER_FIN));
         own.closes(client, (0, 0), linger);
-        assert!(!flags(own.told().1).contains(EdgeFlags::DEAD), "{linger:?}");
+        assert!(
+            !flags(own.reported().1).contains(EdgeFlags::DEAD),
+            "{linger:?}"
+        );
     }
 }
 
@@ -96,13 +104,13 @@ fn ends_stand_as_those_of_tcp_would() {
     };
     assert_eq!(states(&own), [Some("ESTAB"); 2]);
     own.says(client, 0, 0, EdgeFlags::SHUT_WR);
-    own.told();
+    own.reported();
     assert_eq!(states(&own), [Some("FIN-WAIT-2"), Some("CLOSE-WAIT")]);
     own.closes(client, (0, 0), None);
-    own.told();
+    own.reported();
     assert_eq!(states(&own), [None, Some("CLOSE-WAIT")]);
     own.writes(server, 0, b"hello?");
-    own.told();
+    own.reported();
     assert_eq!(states(&own), [None, Some("CLOSED")]);
 }
 
@@ -113,22 +121,25 @@ fn who_writes_to_an_end_that_is_gone_is_reset() {
     let mut own = Own::new();
     let (client, server) = (own.client, own.server);
     own.closes(client, (0, 0), None);
-    own.told();
+    own.reported();
     own.writes(server, 0, b"hello?");
-    let told = own.told().1.expect("a reset");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, BROKEN_PIPE);
+    let reported = own.reported().1.expect("a reset");
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, BROKEN_PIPE);
 
     // The same where both halves of it are shut down, which has not closed.
     let mut own = Own::new();
     let (client, server) = (own.client, own.server);
     own.says(client, 0, 0, EdgeFlags::SHUT_RD);
     own.writes(server, 0, b"a");
-    assert!(!flags(own.told().1).contains(EdgeFlags::DEAD), "one half");
+    assert!(
+        !flags(own.reported().1).contains(EdgeFlags::DEAD),
+        "one half"
+    );
     own.says(client, 0, 0, EdgeFlags::SHUT_WR);
-    own.told();
+    own.reported();
     own.writes(server, 1, b"b");
-    let (to_client, to_server) = own.told();
+    let (to_client, to_server) = own.reported();
     assert_eq!(to_server.map(|edges| edges.errno), Some(BROKEN_PIPE));
     assert_eq!(to_client.map(|edges| edges.errno), Some(RESET));
 }
@@ -139,9 +150,9 @@ fn where_nobody_listens_a_connection_is_refused() {
     let client = single.open(SocketKind::Stream);
     single.connect_to_own(client);
     single.turn();
-    let told = single.told_of(client).expect("it is refused");
-    assert!(told.flags.contains(EdgeFlags::DEAD));
-    assert_eq!(told.errno, REFUSED);
+    let reported = single.told_of(client).expect("it is refused");
+    assert!(reported.flags.contains(EdgeFlags::DEAD));
+    assert_eq!(reported.errno, REFUSED);
     assert_eq!(single.stack.counters.tcp.active_opens, 0);
     assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 0);
 }
@@ -155,7 +166,10 @@ fn a_connection_that_the_rules_deny_is_refused_and_counted() {
     let client = single.open(SocketKind::Stream);
     single.connect_to_own(client);
     single.turn();
-    assert_eq!(single.told_of(client).map(|told| told.errno), Some(REFUSED));
+    assert_eq!(
+        single.told_of(client).map(|reported| reported.errno),
+        Some(REFUSED)
+    );
     assert_eq!(single.dropped(EngineDrop::AccessDenied.name()), 1);
 }
 
@@ -248,7 +262,7 @@ fn what_is_told_later_is_under_way() {
             own.single.turn();
             turns += 1;
             let ended = EdgeFlags::PEER_FIN | EdgeFlags::DEAD;
-            if flags(own.told().0).intersects(ended) {
+            if flags(own.reported().0).intersects(ended) {
                 break;
             }
             let stack = &own.single.stack;

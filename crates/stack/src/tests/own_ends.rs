@@ -47,9 +47,12 @@ impl Own {
     }
 
     /// What each end was told since it was last asked, the last.
-    pub(in crate::tests) fn told(&mut self) -> (Option<Edges>, Option<Edges>) {
-        let told = self.single.told();
-        (last_of(&told, self.client), last_of(&told, self.server))
+    pub(in crate::tests) fn reported(&mut self) -> (Option<Edges>, Option<Edges>) {
+        let reported = self.single.reported();
+        (
+            last_of(&reported, self.client),
+            last_of(&reported, self.server),
+        )
     }
 
     /// An end's program says so of its streams.
@@ -102,11 +105,14 @@ impl Own {
 }
 
 /// Where a socket's streams stand, by what was told of it last.
-pub(in crate::tests) fn last_of(told: &[Completion], of: SocketId) -> Option<Edges> {
-    told.iter().rev().find_map(|completion| match completion {
-        Completion::Edges { socket, edges } if *socket == of => Some(*edges),
-        _ => None,
-    })
+pub(in crate::tests) fn last_of(reported: &[Completion], of: SocketId) -> Option<Edges> {
+    reported
+        .iter()
+        .rev()
+        .find_map(|completion| match completion {
+            Completion::Edges { socket, edges } if *socket == of => Some(*edges),
+            _ => None,
+        })
 }
 
 pub(in crate::tests) fn flags(edges: Option<Edges>) -> EdgeFlags {

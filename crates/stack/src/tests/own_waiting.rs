@@ -31,9 +31,9 @@ fn a_paced_sender_takes_its_time() {
     let mut edge = 0;
     while edge < LEN as u64 {
         single.turn_after(1_000);
-        if let Some(told) = single.told_of(server) {
+        if let Some(reported) = single.told_of(server) {
             let passed = single.now.since(begun);
-            edge = told.rcv_edge;
+            edge = reported.rcv_edge;
             // A little may go at once.
             assert!(
                 edge <= 20_000 + RATE * passed / 1_000_000,
@@ -75,7 +75,10 @@ fn a_cork_that_was_set_before_holds() {
     single.turn();
     assert_eq!(single.told_of(server), None);
     says(&mut single, EdgeFlags::PUSH);
-    assert_eq!(single.told_of(server).map(|told| told.rcv_edge), Some(6));
+    assert_eq!(
+        single.told_of(server).map(|reported| reported.rcv_edge),
+        Some(6)
+    );
 }
 
 /// TCP_DEFER_ACCEPT counts in seconds.
@@ -101,7 +104,7 @@ fn a_deferred_end_is_handed_over_after_its_seconds() {
     single.turn();
     single.turn();
     assert_eq!(
-        single.told_of(server).map(|told| told.rcv_edge),
+        single.told_of(server).map(|reported| reported.rcv_edge),
         Some(50_000)
     );
     assert_eq!(single.stack.counters.own_bytes.lent, 0);
@@ -123,9 +126,9 @@ fn an_attempt_ends_when_a_half_is_shut() {
         single.discard_completions();
         single.edges(clients[1], 0, half);
         single.turn();
-        let told = single.told_of(clients[1]).expect("it is over");
-        assert!(told.flags.contains(EdgeFlags::DEAD));
-        assert_eq!(told.errno, RESET);
+        let reported = single.told_of(clients[1]).expect("it is over");
+        assert!(reported.flags.contains(EdgeFlags::DEAD));
+        assert_eq!(reported.errno, RESET);
         // And nobody enters in its place.
         single.edges(listener, 64, EdgeFlags::empty());
         single.turn();
@@ -171,7 +174,10 @@ fn what_is_copied_is_counted() {
     single.turn();
     single.turn();
     let last = counts(&single);
-    assert_eq!(single.told_of(server).map(|told| told.rcv_edge), Some(lent));
+    assert_eq!(
+        single.told_of(server).map(|reported| reported.rcv_edge),
+        Some(lent)
+    );
     assert_eq!(last, after);
     assert_eq!(single.stack.counters.own_bytes.lent, 60_000);
 }

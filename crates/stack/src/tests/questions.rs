@@ -34,7 +34,7 @@ fn asks(single: &mut Single, socket: SocketId, query: Query) -> (u16, Vec<u8>) {
         } => Some((*errno, *value as usize)),
         _ => None,
     };
-    let answers: Vec<_> = single.told().iter().filter_map(answered).collect();
+    let answers: Vec<_> = single.reported().iter().filter_map(answered).collect();
     assert_eq!(answers.len(), 1, "one answer");
     let (errno, len) = answers[0];
     let mailbox = single.arena.control(0).read_mailbox();

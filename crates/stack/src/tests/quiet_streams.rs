@@ -103,7 +103,7 @@ impl Sending {
     }
 
     /// How far the program was told since it was last asked that its stream is done with.
-    fn told(&mut self) -> Option<u64> {
+    fn reported(&mut self) -> Option<u64> {
         self.single
             .told_of(self.socket)
             .map(|edges| edges.snd_acked)
@@ -156,13 +156,13 @@ fn the_rest_of_what_was_acknowledged_is_told_when_it_is_quiet() {
         let mut sending = Sending::new(of);
         sending.send(100);
         sending.arrives(sending.written);
-        assert_eq!(sending.told(), None, "{of:?}: nobody waits for it");
+        assert_eq!(sending.reported(), None, "{of:?}: nobody waits for it");
         sending.single.turn_after(QUIET_US - 2_000);
-        assert_eq!(sending.told(), None, "{of:?}");
+        assert_eq!(sending.reported(), None, "{of:?}");
         sending.single.turn_after(2_000 + TICK_US);
-        assert_eq!(sending.told(), Some(sending.written), "{of:?}");
+        assert_eq!(sending.reported(), Some(sending.written), "{of:?}");
         sending.single.turn_after(QUIET_US + TICK_US);
-        assert_eq!(sending.told(), None, "{of:?}: it was told");
+        assert_eq!(sending.reported(), None, "{of:?}: it was told");
     }
 }
 
@@ -176,14 +176,14 @@ fn nothing_is_told_twice_when_it_is_quiet() {
     sending.single.set(socket, OptionName::SendBuffer, BUFFER);
     sending.send(BUFFER as usize / 4);
     sending.arrives(sending.written);
-    assert_eq!(sending.told(), Some(sending.written));
+    assert_eq!(sending.reported(), Some(sending.written));
     sending.single.turn_after(QUIET_US + TICK_US);
-    assert_eq!((sending.in_use(), sending.told()), (0, None));
+    assert_eq!((sending.in_use(), sending.reported()), (0, None));
     let before = sending.written;
     sending.send(200);
     sending.arrives(before + 100);
     (0..5).for_each(|_| sending.single.turn_after(QUIET_US));
-    assert_eq!((sending.in_use(), sending.told()), (1, None));
+    assert_eq!((sending.in_use(), sending.reported()), (1, None));
 }
 
 /// The end of the peer's stream, or of the connection, that comes in the very turn in which the
@@ -203,7 +203,7 @@ fn an_end_that_comes_as_the_stream_becomes_quiet_is_told() {
         sending.single.set(socket, OptionName::SendBuffer, BUFFER);
         sending.send(BUFFER as usize / 4);
         sending.arrives(sending.written);
-        assert_eq!(sending.told(), Some(sending.written), "{of:?}");
+        assert_eq!(sending.reported(), Some(sending.written), "{of:?}");
         if let Some(next) = &sending.next {
             let mut header = next.clone();
             header.ack = next.ack.add(sending.written as u32);
@@ -215,9 +215,12 @@ fn an_end_that_comes_as_the_stream_becomes_quiet_is_told() {
             sending.single.edges(reader, read, EdgeFlags::SHUT_WR);
         }
         sending.single.turn_after(QUIET_US + TICK_US);
-        let told = sending.single.told_of(socket);
-        let told = told.map_or(EdgeFlags::empty(), |edges| edges.flags);
-        assert!(told.contains(expected), "{of:?}, {flags:?}: {told:?}");
+        let reported = sending.single.told_of(socket);
+        let reported = reported.map_or(EdgeFlags::empty(), |edges| edges.flags);
+        assert!(
+            reported.contains(expected),
+            "{of:?}, {flags:?}: {reported:?}"
+        );
     }
 }
 

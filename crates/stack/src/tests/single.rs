@@ -272,21 +272,21 @@ impl Single {
 
     /// Process 0 takes its completions, whatever they say.
     pub(super) fn discard_completions(&mut self) {
-        self.told();
+        self.reported();
     }
 
     /// Process 0 takes its completions: these.
-    pub(super) fn told(&mut self) -> Vec<Completion> {
-        let (mut is_more, mut told) = (false, Vec::new());
+    pub(super) fn reported(&mut self) -> Vec<Completion> {
+        let (mut is_more, mut reported) = (false, Vec::new());
         while let Some(completion) = self.channel.get().unwrap() {
             is_more |= matches!(completion, Some(Completion::More));
-            told.extend(completion);
+            reported.extend(completion);
         }
         self.channel.release();
         if is_more {
             self.channel.ask_for_more(&self.doorbell);
         }
-        told
+        reported
     }
 
     /// Process 0 takes its completions: the last edges of this socket's streams among them.
@@ -295,7 +295,7 @@ impl Single {
             Completion::Edges { socket: id, edges } if *id == socket => Some(*edges),
             _ => None,
         };
-        self.told().iter().rev().find_map(of)
+        self.reported().iter().rev().find_map(of)
     }
 
     /// Process 0 takes its completions: the error of the last answer among them.
@@ -304,7 +304,7 @@ impl Single {
             Completion::Done { errno, .. } => Some(*errno),
             _ => None,
         };
-        self.told().iter().rev().find_map(of)
+        self.reported().iter().rev().find_map(of)
     }
 
     /// Process 0 writes to this socket, to which it has written up to `from`; how far now.

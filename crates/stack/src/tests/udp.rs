@@ -112,8 +112,11 @@ impl Udp {
     /// What the program finds next, if it was told of anything: the record, what stands behind it,
     /// and the payload.
     fn reads(&mut self) -> Option<(DatagramRecord, Vec<u8>, Vec<u8>)> {
-        let told = self.single.told_of(self.socket).map(|told| told.rcv_edge);
-        let edge = told.filter(|edge| *edge > self.read)?;
+        let reported = self
+            .single
+            .told_of(self.socket)
+            .map(|reported| reported.rcv_edge);
+        let edge = reported.filter(|edge| *edge > self.read)?;
         let mut record = [0; DATAGRAM_HEADER];
         let arena = self.single.arena.clone();
         copy_out(&arena, self.socket.index, self.read, &mut record);
@@ -245,9 +248,10 @@ fn a_long_datagram_is_cut_or_refused() {
                     .all(|(at, byte)| at as u8 == *byte)
             );
         }
-        let told = udp.single.told_of(udp.socket);
-        let is_told = told.is_some_and(|told| told.flags.contains(EdgeFlags::SOFT_ERROR));
-        assert_eq!(is_told, fragments == 0, "{len} {how:?}");
+        let reported = udp.single.told_of(udp.socket);
+        let is_reported =
+            reported.is_some_and(|reported| reported.flags.contains(EdgeFlags::SOFT_ERROR));
+        assert_eq!(is_reported, fragments == 0, "{len} {how:?}");
         let errno = udp
             .single
             .arena

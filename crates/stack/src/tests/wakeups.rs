@@ -100,16 +100,16 @@ impl Asleep {
         let before = self.asleep();
         self.single.turn_after(us);
         (0..3).for_each(|_| self.single.turn());
-        let told = self.take_told();
+        let reported = self.take_told();
         let asleep = self.asleep();
         let woken = before.into_iter().filter(|c| !asleep.contains(c));
-        (told, woken.collect())
+        (reported, woken.collect())
     }
 
     /// The processes that were told how far the listener's stream reaches now.
     fn take_told(&mut self) -> Vec<u16> {
         let edge = u64::from(self.next_client) * RECORD;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (index, channel) in self.channels.iter_mut().enumerate() {
             let mut edges = None;
             while let Some(completion) = channel.get().unwrap() {
@@ -122,10 +122,10 @@ impl Asleep {
             channel.release();
             if let Some(edges) = edges {
                 assert_eq!(edges, edge, "process {index}");
-                told.push(index as u16);
+                reported.push(index as u16);
             }
         }
-        told
+        reported
     }
 
     /// All read what they are told, whatever it is.
@@ -169,13 +169,17 @@ fn a_connection_wakes_one_of_those_that_sleep() {
     );
     asleep.accept(3);
     // It does not sleep now: another is told, and not it.
-    let (told, woken) = asleep.connect(1);
-    assert_eq!((told.len(), &told), (1, &woken));
-    assert_ne!(told, [3]);
+    let (reported, woken) = asleep.connect(1);
+    assert_eq!((reported.len(), &reported), (1, &woken));
+    assert_ne!(reported, [3]);
     asleep.accept(woken[0]);
     asleep.sleep();
-    let (told, woken) = asleep.connect(2);
-    assert_eq!((told.len(), told), (2, woken), "as many as have come");
+    let (reported, woken) = asleep.connect(2);
+    assert_eq!(
+        (reported.len(), reported),
+        (2, woken),
+        "as many as have come"
+    );
 }
 
 #[test]
@@ -198,8 +202,8 @@ fn more_than_are_known_to_sleep_wake_all() {
     asleep.connect(1);
     asleep.accept(3);
     asleep.sleep();
-    let (told, woken) = asleep.connect(9);
-    assert_eq!((told, woken), (vec![3], all()), "a block lists eight");
+    let (reported, woken) = asleep.connect(9);
+    assert_eq!((reported, woken), (vec![3], all()), "a block lists eight");
 }
 
 #[test]
@@ -273,9 +277,9 @@ fn serve(processes: u16, busy: usize, connections: u16) -> (Vec<Work>, Vec<u32>)
     let (mut accepted, mut at_work) = (vec![0; processes.into()], VecDeque::new());
     let mut costs = Vec::new();
     for _ in 0..connections {
-        let (mut told, mut woken) = (Vec::new(), Vec::new());
-        let cost = asleep.work(|asleep| (told, woken) = asleep.connect(1));
-        assert_eq!((told.len(), &told), (1, &woken));
+        let (mut reported, mut woken) = (Vec::new(), Vec::new());
+        let cost = asleep.work(|asleep| (reported, woken) = asleep.connect(1));
+        assert_eq!((reported.len(), &reported), (1, &woken));
         let one = woken[0];
         assert!(!at_work.contains(&one), "it sleeps");
         asleep.wake_up(one);

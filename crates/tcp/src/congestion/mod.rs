@@ -1,7 +1,7 @@
 //! Congestion control: how much may be in flight, and at what rate it is sent.
 //!
 //! Owns [`Controller`]: the window and threshold that every algorithm shares plus the
-//! state of the chosen algorithm, as plain data. `feed.rs` passes it acknowledgments,
+//! state of the chosen algorithm, as plain data. `inputs.rs` passes it acknowledgments,
 //! `recovery.rs` reports losses, and `output/select.rs` reads the window. An algorithm is
 //! one file with a type that implements [`Algorithm`] and [`Kind`], and a line in
 //! `list.rs`; docs/extending.md shows an example.
@@ -14,7 +14,7 @@
 //! | `bbr.rs`, `bbr/` | BBR, draft-ietf-ccwg-bbr |
 //! | `hystart.rs` | slow start of the first three (RFC 9406) |
 //! | `list.rs` | the list of all algorithms and their names |
-//! | `feed.rs` | translates a connection's events for the controller |
+//! | `inputs.rs` | translates a connection's events for the controller |
 //!
 //! All quantities are in bytes (RFC 3465), since one acknowledgment may cover 64 KiB.
 
@@ -23,8 +23,8 @@ pub(crate) mod cubic;
 pub(crate) mod dctcp;
 #[cfg(test)]
 mod extending;
-mod feed;
 mod hystart;
+mod inputs;
 mod list;
 pub(crate) mod newreno;
 mod pacing;

@@ -1,7 +1,7 @@
 //! Delivery rate estimation (draft-cheng-iccrg-delivery-rate-estimation; section 4.1 of
 //! draft-ietf-ccwg-bbr).
 //!
-//! Owns [`RateSampler`]. `congestion/feed.rs` runs it, and only for an algorithm that
+//! Owns [`RateSampler`]. `congestion/inputs.rs` runs it, and only for an algorithm that
 //! wants rates. When it is off, it costs one comparison for each segment sent, and still
 //! provides tcpi_delivery_rate: the bytes delivered in each round trip that was timed for
 //! the retransmission timer, divided by its duration. Such an interval is never shorter

@@ -1,6 +1,6 @@
 //! Congestion state of a connection: window, window use, delivery rate and pacing.
 //!
-//! Owns [`CongestionState`], which is part of the `Tcb`. `feed.rs` updates it for each
+//! Owns [`CongestionState`], which is part of the `Tcb`. `inputs.rs` updates it for each
 //! acknowledgment and send.
 
 use super::pacing::Pacer;

@@ -119,7 +119,7 @@ impl MtuSearch {
 
     /// Ends the search if the interval is small enough; `low` is in use. A new search
     /// begins at `again`.
-    fn settle(&mut self, low: u16, again: Instant) {
+    fn end_narrow_search(&mut self, low: u16, again: Instant) {
         if self.high.saturating_sub(low) <= FINE_ENOUGH {
             let ceiling = self.ceiling;
             if low < ceiling {
@@ -223,7 +223,7 @@ impl Flight {
         let size = self.mtu.next(low).min(snd.peer_mss());
         if size <= low {
             self.mtu.high = low;
-            self.mtu.settle(low, self.search_again_at());
+            self.mtu.end_narrow_search(low, self.search_again_at());
             return ProbeChoice::None;
         }
         let len = i64::from(size - (low - snd.mss()) - extra);
@@ -272,7 +272,7 @@ impl Flight {
         self.mtu.fresh = false;
         snd.update_mss();
         congestion.controller.set_mss(snd.mss());
-        self.mtu.settle(m.probe, self.search_again_at());
+        self.mtu.end_narrow_search(m.probe, self.search_again_at());
     }
 
     /// Whether the probe is the only lost data; if so, it counts as a failure of that
@@ -304,7 +304,7 @@ impl Flight {
             m.fresh = false;
         }
         m.probe = 0;
-        m.settle(low, again);
+        m.end_narrow_search(low, again);
     }
 }
 

@@ -102,7 +102,7 @@ impl Checks<'_> {
             self.stamps.take(ts.val, a.now);
         }
         if !self.reassembly.ranges.is_empty() {
-            self.reassembly.follow_paws_floor(self.rcv, self.stamps);
+            self.reassembly.follow_paws_bound(self.rcv, self.stamps);
         }
     }
 
@@ -130,7 +130,7 @@ impl Checks<'_> {
             // acknowledgment was lost; if the answer to it echoed the old timestamp, the
             // peer would measure the whole outage as a round trip. Before the handshake is
             // over, nothing but a SYN has arrived.
-            self.reassembly.follow_paws_floor(self.rcv, self.stamps);
+            self.reassembly.follow_paws_bound(self.rcv, self.stamps);
             self.note_timestamp(a);
         }
         if self.state == State::SynReceived && a.start == SYN_POS && a.has(TcpFlags::SYN) {

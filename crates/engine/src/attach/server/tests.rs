@@ -114,7 +114,7 @@ fn says(connection: &OwnedFd, message: &Message) {
     send_as(&Versions::OURS, connection.as_fd(), message, &[]).unwrap();
 }
 
-fn hears(connection: &OwnedFd) -> Option<Message> {
+fn received(connection: &OwnedFd) -> Option<Message> {
     receive(connection.as_fd()).ok().map(|(message, _)| message)
 }
 
@@ -138,7 +138,7 @@ fn a_connection_without_a_session_may_be_silent_for_a_while() {
     there.sort_unstable();
     assert_eq!(there, [1, 2]);
     assert_eq!(world.counts().silent.load(Ordering::Relaxed), 1);
-    assert_eq!(hears(&silent), None);
+    assert_eq!(received(&silent), None);
     // It may have asked for something all the same.
     assert_eq!(events(&world), ["Gone"]);
     // The last one has gone by itself: nobody else is waited for.
@@ -166,7 +166,7 @@ fn whoever_may_not_attach_is_told_so_and_counted() {
     let stranger = stranger.join().unwrap();
     world.thread.accept();
     assert_eq!(
-        hears(&stranger),
+        received(&stranger),
         Some(Message::Refused(Refusal::NotAllowed))
     );
     assert_eq!(world.counts().not_allowed.load(Ordering::Relaxed), 1);
@@ -186,7 +186,7 @@ fn whoever_may_not_attach_is_told_so_and_counted() {
     (0..17).for_each(|_| world.thread.accept());
     assert_eq!(world.thread.connections.len(), 16);
     let refused = Some(Message::Refused(Refusal::NoResources));
-    assert_eq!(hears(&strangers[16]), refused);
+    assert_eq!(received(&strangers[16]), refused);
     assert_eq!(world.counts().user_connections.load(Ordering::Relaxed), 1);
 }
 
@@ -236,7 +236,7 @@ fn what_is_asked_is_told_to_the_loop_one_message_at_a_time() {
     assert!(world.thread.serve(0).is_ok());
     assert_eq!(events(&world), ["Gone"]);
     assert!(world.thread.connections.is_empty());
-    assert_eq!(hears(&connection), None);
+    assert_eq!(received(&connection), None);
     // One that is closed is gone, too.
     drop(world.connect());
     assert!(world.thread.serve(1).is_ok());

@@ -22,7 +22,7 @@ pub struct StreamHalf {
     /// Send: how far chunks were given back; all were if the lock says so, too
     /// ([`lock_to_send`](Self::lock_to_send)). Receive: the last `done` that the
     /// engine was told and, if it slept, woken for.
-    pub told: AtomicU64,
+    pub reported: AtomicU64,
     /// Send: TCP_NOTSENT_LOWAT, or UDP_SEGMENT; receive: SO_RCVLOWAT.
     pub low_water: AtomicU32,
     /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
@@ -60,7 +60,7 @@ impl StreamHalf {
         let mut lock = self.lock.lock()?;
         if lock.is_taken() {
             let edge = self.edge.load(Ordering::Relaxed);
-            self.told.store(edge, Ordering::Release);
+            self.reported.store(edge, Ordering::Release);
             lock.note_taken();
         }
         Ok(lock)
@@ -72,7 +72,7 @@ impl StreamHalf {
         if self.lock.is_taken() {
             return edge..edge;
         }
-        self.told.load(Ordering::Acquire)..edge
+        self.reported.load(Ordering::Acquire)..edge
     }
 
     /// Of a sending half, for the engine, which is done with all up to `edge`: if the host
@@ -80,7 +80,7 @@ impl StreamHalf {
     /// the bytes that they have.
     pub fn offer_chunks(&self, edge: u64) -> Option<(Offer<'_>, Range<u64>)> {
         let offer = self.lock.offer()?;
-        let held = self.told.load(Ordering::Acquire)..self.edge.load(Ordering::Acquire);
+        let held = self.reported.load(Ordering::Acquire)..self.edge.load(Ordering::Acquire);
         (held.end == edge).then_some((offer, held))
     }
 
@@ -96,7 +96,7 @@ impl StreamHalf {
         for word in [
             &self.edge,
             &self.done,
-            &self.told,
+            &self.reported,
             &self.urgent,
             &self.urgent_read,
             &self.urgent_come,
@@ -154,7 +154,7 @@ mod tests {
         let b = block();
         let half = &b.snd;
         half.edge.store(500, Ordering::Relaxed);
-        half.told.store(100, Ordering::Relaxed);
+        half.reported.store(100, Ordering::Relaxed);
         assert_eq!(half.unreturned(), 100..500);
         assert!(half.offer_chunks(499).is_none(), "it has written more");
         assert_eq!(half.lock_to_send().map(drop), Ok(()));

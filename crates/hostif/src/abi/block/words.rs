@@ -13,7 +13,7 @@ const WAITERS: Word = word(BOTH, Sides::ADAPTER, Metered::Along);
 /// What both write while the socket lives, and the adapter as a transfer.
 const SHARED: Word = word(BOTH, BOTH, Metered::Transfer);
 /// What the adapter says.
-const TOLD: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Transfer);
+const REPORTED: Word = word(Sides::ADAPTER, Sides::HOST, Metered::Transfer);
 /// What the adapter reads of the host's, once a socket is closed or idle.
 const LOOKED_AT: Word = word(BOTH, Sides::ADAPTER, Metered::Nowhere);
 
@@ -30,15 +30,15 @@ impl SocketBlock {
         options: BEGUN,
         in_transit: BEGUN,
         syn_room: BEGUN,
-        signals: TOLD,
-        other_end: TOLD,
+        signals: REPORTED,
+        other_end: REPORTED,
         snd: of(StreamHalf::SEND_WORDS),
         rcv: of(StreamHalf::RECEIVE_WORDS),
         local: SHARED,
         peer: SHARED,
         linger: SHARED,
-        errors: TOLD,
-        unreported_limit: TOLD,
+        errors: REPORTED,
+        unreported_limit: REPORTED,
     });
 }
 
@@ -48,7 +48,7 @@ impl StreamHalf {
         limit: SHARED,
         edge: LOOKED_AT,
         done: BEGUN,
-        told: LOOKED_AT,
+        reported: LOOKED_AT,
         low_water: BEGUN,
         time_limit: BEGUN,
         urgent: BEGUN,
@@ -61,11 +61,11 @@ impl StreamHalf {
         limit: BEGUN,
         edge: BEGUN,
         done: LOOKED_AT,
-        told: BEGUN,
+        reported: BEGUN,
         low_water: BEGUN,
         time_limit: BEGUN,
         urgent: BEGUN,
         urgent_read: BEGUN,
-        urgent_come: TOLD,
+        urgent_come: REPORTED,
     });
 }

@@ -253,14 +253,14 @@ fn edges_say_which_bytes_of_a_file_they_append() {
         flags: EdgeFlags::PUSH,
         immediate,
     };
-    let told = Request::SendFile {
+    let reported = Request::SendFile {
         socket,
         snd_edge: 9,
         rcv_consumed: 5,
         flags: EdgeFlags::PUSH,
         extent,
     };
-    assert_eq!(edges(9, 0).sending(extent), told);
+    assert_eq!(edges(9, 0).sending(extent), reported);
     for other in [
         edges(1 << 48, 0),
         edges(9, 4),

@@ -88,14 +88,14 @@ fn what_a_host_is_told_in_a_block_is_written_once_and_counted() {
     };
     for waits in [true, false] {
         for bytes in [4, 0] {
-            let told = crossed(&session, &|s| s.blocks().mark_waiting(id.index, waits));
-            assert_eq!(told, bytes);
+            let reported = crossed(&session, &|s| s.blocks().mark_waiting(id.index, waits));
+            assert_eq!(reported, bytes);
             assert_eq!(block.flags().contains(BlockFlags::HAS_ENTERING), waits);
         }
     }
     for bytes in [4, 0] {
-        let told = crossed(&session, &|s| s.blocks().set_unreported_limit(id, 700));
-        assert_eq!(told, bytes);
+        let reported = crossed(&session, &|s| s.blocks().set_unreported_limit(id, 700));
+        assert_eq!(reported, bytes);
         assert_eq!(block.unreported_limit.load(Ordering::Relaxed), 700);
     }
     assert_eq!(

@@ -42,7 +42,7 @@ impl Channels {
     /// was none the socket is noted, and the process told that there is more.
     ///
     /// It is in place, for the one process that has most sockets: the call and its registers
-    /// are 20 of the 140 instructions of telling it.
+    /// are 20 of the 140 instructions of reporting it.
     #[inline(always)]
     pub(in crate::adapter) fn put_edges(
         &mut self,
@@ -61,7 +61,7 @@ impl Channels {
                 true
             }
             Err(PutError::Full) => {
-                self.tell_later(channel, socket, meter);
+                self.report_later(channel, socket, meter);
                 false
             }
             // The process broke its own ring; it is told nothing more.
@@ -74,7 +74,7 @@ impl Channels {
 
     /// There was no room to tell a channel of a socket: it is told that there is more.
     #[cold]
-    fn tell_later(&mut self, channel: u16, socket: SocketId, meter: &mut SessionMeter) {
+    fn report_later(&mut self, channel: u16, socket: SocketId, meter: &mut SessionMeter) {
         let sockets = self.arena.geometry().sockets;
         let Some(end) = end_of(&mut self.ends, channel) else {
             return;

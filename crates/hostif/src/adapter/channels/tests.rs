@@ -268,10 +268,10 @@ fn what_crosses_for_a_socket_is_counted_from_its_first_request_on() {
 fn whoever_has_a_channel_anew_is_another_process() {
     let mut session = small();
     for _ in 0..2 {
-        let told = session.receive.epochs.told(3, 0);
-        assert!(session.receive.epochs.is_there(&told));
+        let reported = session.receive.epochs.reported(3, 0);
+        assert!(session.receive.epochs.is_there(&reported));
         session.open_channel(3);
-        assert!(!session.receive.epochs.is_there(&told));
+        assert!(!session.receive.epochs.is_there(&reported));
     }
 }
 

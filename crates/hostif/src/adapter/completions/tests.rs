@@ -34,7 +34,7 @@ fn edges(rcv_edge: u64) -> Edges {
     }
 }
 
-fn told(channel: &mut HostChannel) -> Vec<Completion> {
+fn reported(channel: &mut HostChannel) -> Vec<Completion> {
     let mut all = Vec::new();
     while let Some(completion) = channel.get().unwrap() {
         all.extend(completion);
@@ -61,13 +61,19 @@ fn what_is_published_is_seen_once_by_its_process() {
     assert!(!session.publish(), "there is nothing");
     session.put_answer(0, &answer(socket, 7));
     assert!(session.put_edges(1, socket, &edges(5)));
-    assert_eq!((told(&mut first), told(&mut second)), (vec![], vec![]));
+    assert_eq!(
+        (reported(&mut first), reported(&mut second)),
+        (vec![], vec![])
+    );
     session.publish();
-    assert_eq!(told(&mut first), [answer(socket, 7)]);
+    assert_eq!(reported(&mut first), [answer(socket, 7)]);
     let edges = edges(5);
-    assert_eq!(told(&mut second), [Completion::Edges { socket, edges }]);
+    assert_eq!(reported(&mut second), [Completion::Edges { socket, edges }]);
     session.publish();
-    assert_eq!((told(&mut first), told(&mut second)), (vec![], vec![]));
+    assert_eq!(
+        (reported(&mut first), reported(&mut second)),
+        (vec![], vec![])
+    );
     // To a channel of nobody nothing is told, and that is no fault.
     session.put_answer(9, &answer(socket, 8));
     assert!(session.put_edges(9, socket, &edges));
@@ -118,9 +124,9 @@ fn a_full_ring_puts_off_and_loses_nothing() {
     session.publish();
     assert!(session.channels.has_pending(0));
     assert!(!session.channels.has_pending(1), "another's");
-    let all = told(&mut process);
+    let all = reported(&mut process);
     assert_eq!(all.last(), Some(&Completion::More));
-    let mores = all.iter().filter(|told| **told == Completion::More);
+    let mores = all.iter().filter(|reported| **reported == Completion::More);
     assert_eq!((mores.count(), all.len() as u64), (1, edge + 1));
     process.ask_for_more(&Doorbell::new().unwrap());
     assert!(session.channels.has_pending(0));
@@ -131,7 +137,10 @@ fn a_full_ring_puts_off_and_loses_nothing() {
     session.publish();
     let edges = edges(3);
     let socket = late;
-    assert_eq!(told(&mut process), [Completion::Edges { socket, edges }]);
+    assert_eq!(
+        reported(&mut process),
+        [Completion::Edges { socket, edges }]
+    );
     assert_eq!(session.meter.bad_descriptors(), 0);
 }
 
@@ -160,12 +169,12 @@ fn that_a_socket_is_dead_stands_in_its_block() {
     session.put_edges_to(&to, socket, dead);
     assert_eq!(session.crossings().to_host.control, after, "once");
     session.publish();
-    assert_eq!(told(&mut process).len(), 3);
+    assert_eq!(reported(&mut process).len(), 3);
     // All of those that have it are told.
     to.add(1);
     session.put_edges_to(&to, socket, edges(9));
     session.publish();
-    assert_eq!(told(&mut process).len(), 1);
+    assert_eq!(reported(&mut process).len(), 1);
 }
 
 /// Those that wait for a socket are woken when what is told of it is published, by `wake`; what is
@@ -354,9 +363,9 @@ fn that_there_is_more_is_published_by_itself() {
         assert_eq!(session.channels.put_off(), put_off);
     }
     session.publish();
-    let told = told(&mut process);
-    assert_eq!(told.len() as u64, edge + 1);
-    assert_eq!(told.last(), Some(&Completion::More));
+    let reported = reported(&mut process);
+    assert_eq!(reported.len() as u64, edge + 1);
+    assert_eq!(reported.last(), Some(&Completion::More));
     let of_it = session.meter.of(socket).to_host.descriptors;
     assert_eq!(of_it.count, edge + 1);
     assert_eq!(session.meter.bad_descriptors(), 0);
@@ -382,11 +391,11 @@ fn a_process_that_breaks_its_own_ring_is_told_nothing_more() {
     while c.take(&ring, &slots).unwrap().is_some() {}
     c.release(&session.arena().control(0).completions);
     // What it says is looked at once it is full.
-    let mut told = 0;
+    let mut reported = 0;
     while session.meter.bad_descriptors() == 0 {
-        assert!(session.put_edges(0, socket, &edges(told)));
-        told += 1;
-        assert!(told < 2000);
+        assert!(session.put_edges(0, socket, &edges(reported)));
+        reported += 1;
+        assert!(reported < 2000);
     }
     // Answers have more room.
     for _ in 0..20 {
@@ -394,7 +403,7 @@ fn a_process_that_breaks_its_own_ring_is_told_nothing_more() {
     }
     let bad = session.meter.bad_descriptors();
     assert!(bad > 1);
-    assert!(session.put_edges(0, socket, &edges(told)));
+    assert!(session.put_edges(0, socket, &edges(reported)));
     assert_eq!(session.meter.bad_descriptors(), bad + 1);
 }
 
@@ -408,7 +417,10 @@ fn without_waking_the_same_is_told() {
     session.without_waking(|session| session.put_edges_to(&to, socket, edges));
     assert!(!session.wakeups.has_any());
     session.publish();
-    assert_eq!(told(&mut process), [Completion::Edges { socket, edges }]);
+    assert_eq!(
+        reported(&mut process),
+        [Completion::Edges { socket, edges }]
+    );
     session.wake_after_all(socket);
     assert!(session.wakeups.has_any());
 }

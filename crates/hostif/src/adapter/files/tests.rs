@@ -1,14 +1,14 @@
 //! Ranges of files from the program that writes them to the pieces that are sent.
 
 mod bounds;
-mod told;
+mod reported;
 
 use super::super::send_streams::{BadStream, Extent, MAX_PIECES, Use};
 use super::*;
 use crate::abi::{
     Agreed, Features, FileExtent, Geometry, LEAST_RANGE, RANGE_BYTES, place_of_range,
 };
-use crate::adapter::{AdapterSession, NotMoved, ReceiveStream, ToldRange};
+use crate::adapter::{AdapterSession, NotMoved, ReceiveStream, ReportedRange};
 use crate::host::HostSession;
 use longshore_ring::{EventfdSignaler, SharedBytes};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -69,19 +69,19 @@ fn gathered(
     range: std::ops::Range<u64>,
     used: Use,
 ) -> Result<(usize, Vec<u8>), BadStream> {
-    gathered_told(adapter, &ToldRange::default(), range, used)
+    gathered_told(adapter, &ReportedRange::default(), range, used)
 }
 
 /// The same where a descriptor has told of a range.
 fn gathered_told(
     adapter: &AdapterSession,
-    told: &ToldRange,
+    reported: &ReportedRange,
     range: std::ops::Range<u64>,
     used: Use,
 ) -> Result<(usize, Vec<u8>), BadStream> {
     let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
     let send = &adapter.send;
-    let count = send.gather_told(told, INDEX, range, used, &mut pieces)?;
+    let count = send.gather_reported(reported, INDEX, range, used, &mut pieces)?;
     let mut all = Vec::new();
     for piece in &pieces[..count] {
         let from = all.len();
@@ -246,8 +246,8 @@ fn who_does_not_know_of_extents_is_told_none() {
             offset: u32::MAX,
             len: 64,
         };
-        let told = held.extent(u64::from(u32::MAX), 64);
-        assert_eq!(told, knows.then_some(extent));
+        let reported = held.extent(u64::from(u32::MAX), 64);
+        assert_eq!(reported, knows.then_some(extent));
         assert_eq!(held.extent(1 << 32, 64), None);
     }
 }
@@ -270,7 +270,7 @@ fn a_file_is_let_go_of_when_no_stream_has_any_of_it() {
     assert_eq!(gone(&mut adapter, UNUSED_FOR * 3), 0);
     assert!(host.hold_file(id).is_some());
     let half = &adapter.arena.block(INDEX).snd;
-    half.told.store(30_000, Ordering::Relaxed);
+    half.reported.store(30_000, Ordering::Relaxed);
     assert_eq!(
         gone(&mut adapter, UNUSED_FOR * 5),
         0,

@@ -29,11 +29,11 @@ fn what_is_said_to_all_is_read_and_counted() {
         scope: 0,
     };
     let routes = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(route);
-    let told = counted(&|| session.header().publish_routes(&routes, Loopback::Engine));
-    assert_eq!(told, moved(2, 3 * ROUTE_BYTES as u64 + 8));
+    let reported = counted(&|| session.header().publish_routes(&routes, Loopback::Engine));
+    assert_eq!(reported, moved(2, 3 * ROUTE_BYTES as u64 + 8));
     assert!(host.routes().iter().eq(routes));
-    let told = counted(&|| session.header().publish_mtu([1500, 1400], true));
-    assert_eq!(told, moved(1, 12));
+    let reported = counted(&|| session.header().publish_mtu([1500, 1400], true));
+    assert_eq!(reported, moved(1, 12));
     assert_eq!(host.routes().mtu_of_link(), [1500, 1400]);
     assert!(host.routes().has_narrow_paths());
     session.header().publish_mtu([1500, 1400], false);

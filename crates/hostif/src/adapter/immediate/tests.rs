@@ -318,12 +318,12 @@ fn what_begins_in_immediate_data_goes_on_where_it_lies() {
     assert_eq!(immediate.start(), 40);
     both.write(50, 0);
     both.expect(0);
-    let told = ToldRange::default();
+    let reported = ReportedRange::default();
     let index = both.socket.index;
     let found = |both: &Both, range: Range<u64>, room: usize| {
         let mut out = [SharedBytes::EMPTY; MAX_PIECES];
         let send = &both.adapter.send;
-        let with = (&immediate, &told);
+        let with = (&immediate, &reported);
         let found = send.gather_with(with, index, range.clone(), Use::Read, &mut out[..room]);
         let (count, from_it) = found.unwrap();
         let mut got = Vec::new();

@@ -2,13 +2,13 @@
 //! and are placed only if they cannot.
 //!
 //! Such a stretch is *held* until the end of the turn. Then it is told in a descriptor
-//! ([`ReceiveStream::data`], [`ReceiveStream::note_told`]), or placed
+//! ([`ReceiveStream::data`], [`ReceiveStream::note_reported`]), or placed
 //! ([`ReceiveStream::reveal`]). It is also placed when somebody else than the one process that
 //! was told is to know of it. Until that process has taken it, its chunk is kept from others.
 
 use super::{Placed, ReceiveStream};
 use crate::abi::{CHUNK, Data, EdgeFlags, Edges, MOST_DATA, SocketId};
-use crate::adapter::held_data::{Hold, Told};
+use crate::adapter::held_data::{Hold, Reported};
 use crate::adapter::receive_slab::ReceiveSlab;
 use longshore_ring::NONE;
 
@@ -26,9 +26,9 @@ pub(super) struct Short {
 enum State {
     Held(Hold),
     /// It was told, and nobody else was told of it.
-    Told(Hold, Told),
+    Reported(Hold, Reported),
     /// It was told and placed after that.
-    Placed(Told),
+    Placed(Reported),
 }
 
 impl Short {
@@ -39,11 +39,11 @@ impl Short {
     /// Whether nothing is left to be done about it, where the host has consumed up to
     /// `consumed`: where one process alone was told, it has taken what it has read.
     fn is_done(&self, consumed: u64, slab: &ReceiveSlab) -> bool {
-        let was_taken = |told: &Told| slab.epochs.was_taken(&slab.arena, told);
+        let was_taken = |reported: &Reported| slab.epochs.was_taken(&slab.arena, reported);
         match &self.state {
             State::Held(_) => false,
-            State::Told(_, told) => consumed >= self.end() || was_taken(told),
-            State::Placed(told) => was_taken(told) || !slab.epochs.is_there(told),
+            State::Reported(_, reported) => consumed >= self.end() || was_taken(reported),
+            State::Placed(reported) => was_taken(reported) || !slab.epochs.is_there(reported),
         }
     }
 }
@@ -55,7 +55,7 @@ impl ReceiveStream {
     #[inline]
     pub fn hold(
         &mut self,
-        [base, told, at]: [u64; 3],
+        [base, reported, at]: [u64; 3],
         bytes: &[u8],
         slab: &mut ReceiveSlab,
         index: u32,
@@ -63,13 +63,13 @@ impl ReceiveStream {
         if bytes.len() > MOST_DATA {
             return false;
         }
-        self.hold_short([base, told, at], bytes, slab, index)
+        self.hold_short([base, reported, at], bytes, slab, index)
     }
 
     #[inline(never)]
     fn hold_short(
         &mut self,
-        [base, told, at]: [u64; 3],
+        [base, reported, at]: [u64; 3],
         bytes: &[u8],
         slab: &mut ReceiveSlab,
         index: u32,
@@ -90,7 +90,7 @@ impl ReceiveStream {
             }
             return goes_on;
         }
-        if at != told || !self.let_done_go(base, slab) {
+        if at != reported || !self.let_done_go(base, slab) {
             return false;
         }
         if self.head == NONE && slab.has_free() {
@@ -117,7 +117,7 @@ impl ReceiveStream {
     fn let_done_go(&mut self, consumed: u64, slab: &mut ReceiveSlab) -> bool {
         let done = self.short.take_if(|short| short.is_done(consumed, slab));
         if let Some(Short {
-            state: State::Told(hold, _),
+            state: State::Reported(hold, _),
             ..
         }) = done
         {
@@ -156,12 +156,12 @@ impl ReceiveStream {
     }
 
     /// What is held was told so.
-    pub(in crate::adapter) fn note_told(&mut self, told: Told, slab: &mut ReceiveSlab) {
+    pub(in crate::adapter) fn note_reported(&mut self, reported: Reported, slab: &mut ReceiveSlab) {
         if let Some(short) = &mut self.short
             && let State::Held(hold) = short.state
         {
-            slab.held.note_told(hold, told);
-            short.state = State::Told(hold, told);
+            slab.held.note_reported(hold, reported);
+            short.state = State::Reported(hold, reported);
         }
     }
 
@@ -175,11 +175,13 @@ impl ReceiveStream {
         };
         let hold = match short.state {
             State::Held(hold) => hold,
-            State::Told(hold, told) if to != Some(told.channel) || !slab.epochs.is_there(&told) => {
-                short.state = State::Placed(told);
+            State::Reported(hold, reported)
+                if to != Some(reported.channel) || !slab.epochs.is_there(&reported) =>
+            {
+                short.state = State::Placed(reported);
                 hold
             }
-            State::Told(..) | State::Placed(_) => return none,
+            State::Reported(..) | State::Placed(_) => return none,
         };
         let (within, len) = (short.from as usize % CHUNK, usize::from(short.len));
         let place = slab.arena.rcv_place(short.chunk, within, len);
@@ -198,7 +200,7 @@ impl ReceiveStream {
     /// at `at` of the stream.
     pub(super) fn copy_short(&self, at: u64, to: &mut [u8], slab: &ReceiveSlab) {
         let Some(short) = &self.short else { return };
-        let (State::Held(hold) | State::Told(hold, _)) = short.state else {
+        let (State::Held(hold) | State::Reported(hold, _)) = short.state else {
             return;
         };
         // Once it was taken, its chunk has it.
@@ -220,19 +222,19 @@ impl ReceiveStream {
         let Some(short) = self.short.take_if(|short| short.chunk == chunk) else {
             return slab.give_back(chunk);
         };
-        let told = match short.state {
+        let reported = match short.state {
             State::Held(hold) => {
                 slab.held.give_back(hold);
                 None
             }
-            State::Told(hold, told) => {
+            State::Reported(hold, reported) => {
                 slab.held.give_back(hold);
-                (consumed < short.end()).then_some(told)
+                (consumed < short.end()).then_some(reported)
             }
-            State::Placed(told) => Some(told),
+            State::Placed(reported) => Some(reported),
         };
-        match told.filter(|told| slab.epochs.may_write(&slab.arena, told)) {
-            Some(told) => slab.withhold(chunk, told),
+        match reported.filter(|reported| slab.epochs.may_write(&slab.arena, reported)) {
+            Some(reported) => slab.withhold(chunk, reported),
             None => slab.give_back(chunk),
         }
     }

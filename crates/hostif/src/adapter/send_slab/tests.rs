@@ -139,7 +139,8 @@ fn chunks_are_those_in_which_the_stream_lies() {
             }
             let snd = &arena.block(id.index).snd;
             let edge = (first + 2) * CHUNK as u64;
-            snd.told.store(first * CHUNK as u64 + 10, Ordering::Relaxed);
+            snd.reported
+                .store(first * CHUNK as u64 + 10, Ordering::Relaxed);
             snd.edge.store(edge, Ordering::Relaxed);
             if closed {
                 session.send_slab().release_chunks(id);

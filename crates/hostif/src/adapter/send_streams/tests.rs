@@ -154,7 +154,7 @@ fn stretches_end_where_the_bytes_are_of_another_kind() {
         (BEFORE + 5..all, Extent::AtHand(LEN - 5)),
         (BEFORE + LEN..all, Extent::Fetched(AFTER)),
     ] {
-        let found = send.extent(&ToldRange::default(), INDEX, range.clone(), false);
+        let found = send.extent(&ReportedRange::default(), INDEX, range.clone(), false);
         let found = found.map(|found| found.extent);
         assert_eq!(found, Ok(extent), "{range:?}");
     }
@@ -228,7 +228,7 @@ fn bytes_that_were_received_are_found_in_later_chunks() {
     assert_eq!(adapter.send.forwarded(INDEX, 0..all).all, LEN);
     let found = adapter
         .send
-        .extent(&ToldRange::default(), INDEX, at..all, false);
+        .extent(&ReportedRange::default(), INDEX, at..all, false);
     assert_eq!(found.map(|found| found.extent), Ok(Extent::AtHand(LEN)));
 }
 
@@ -242,14 +242,24 @@ fn a_stretch_goes_on_in_the_next_chunk_if_that_lies_behind() {
             let directory = streams.arena.snd_directory(INDEX);
             directory.entry(number).store(entry, Ordering::Relaxed);
         }
-        let found = streams.extent(&ToldRange::default(), INDEX, chunk - 10..chunk + 10, false);
+        let found = streams.extent(
+            &ReportedRange::default(),
+            INDEX,
+            chunk - 10..chunk + 10,
+            false,
+        );
         let extent = Extent::Fetched(extent);
         let records = Moved::default();
         assert_eq!(found, Ok(Found { extent, records }));
     }
     let beyond = streams.arena.snd_directory(INDEX).entry(1);
     beyond.store(Geometry::SMALL.snd_chunks, Ordering::Relaxed);
-    let found = streams.extent(&ToldRange::default(), INDEX, chunk - 10..chunk + 10, false);
+    let found = streams.extent(
+        &ReportedRange::default(),
+        INDEX,
+        chunk - 10..chunk + 10,
+        false,
+    );
     assert_eq!(found, Err(BadStream));
 }
 

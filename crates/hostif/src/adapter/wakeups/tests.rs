@@ -39,9 +39,9 @@ fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
 }
 
 /// What an eventfd is charged to, which is told when it is closed.
-struct Told(std::sync::Arc<std::sync::atomic::AtomicU32>);
+struct Reported(std::sync::Arc<std::sync::atomic::AtomicU32>);
 
-impl Drop for Told {
+impl Drop for Reported {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -58,7 +58,8 @@ fn nothing_is_left_of_the_waiters_of_a_process_that_has_ended() {
     let closed = std::sync::Arc::default();
     for name in [7, 8] {
         let waiter = host.claim_waiter(name, 0).unwrap();
-        let charge: Box<dyn std::any::Any + Send + Sync> = Box::new(Told(Clone::clone(&closed)));
+        let charge: Box<dyn std::any::Any + Send + Sync> =
+            Box::new(Reported(Clone::clone(&closed)));
         assert!(
             adapter
                 .make_eventfd(waiter, || Some(Some(charge)))

@@ -103,24 +103,27 @@ fn that_a_connection_was_accepted_crosses_with_what_is_said_of_it_first() {
     both.put(edges(CONNECTION, 0, 80, F::empty()));
     both.put(edges(CONNECTION, 10, 80, F::PUSH));
     both.put(close(CONNECTION, 10, 80, None));
-    let (told, closed) = (
+    let (reported, closed) = (
         edges(CONNECTION, 10, 80, F::PUSH | F::ACCEPTED),
         close(CONNECTION, 10, 80, None),
     );
-    assert_eq!(both.taken(), [told, closed]);
+    assert_eq!(both.taken(), [reported, closed]);
     assert_eq!(both.bytes(), 24);
     // Closed before anything else, also with what was written and not told.
     for written in [0, 10] {
         both.accept(64);
         both.put(close(CONNECTION, written, 0, None));
-        let told = edges(CONNECTION, written, 0, F::ACCEPTED);
-        assert_eq!(both.taken(), [told, close(CONNECTION, written, 0, None)]);
+        let reported = edges(CONNECTION, written, 0, F::ACCEPTED);
+        assert_eq!(
+            both.taken(),
+            [reported, close(CONNECTION, written, 0, None)]
+        );
     }
     both.accept(64);
     both.put(edges(CONNECTION, 0, 80, F::empty()));
     both.put(close(CONNECTION, 10, 80, None));
-    let told = edges(CONNECTION, 10, 80, F::ACCEPTED);
-    assert_eq!(both.taken(), [told, close(CONNECTION, 10, 80, None)]);
+    let reported = edges(CONNECTION, 10, 80, F::ACCEPTED);
+    assert_eq!(both.taken(), [reported, close(CONNECTION, 10, 80, None)]);
 }
 
 #[test]
@@ -158,8 +161,8 @@ fn that_a_connection_was_accepted_crosses_by_itself_where_it_has_to() {
     both.accept(64);
     both.put(wrote);
     both.put(close(CONNECTION, 10, 0, Some(1)));
-    let told = edges(CONNECTION, 10, 0, F::PUSH | F::ACCEPTED);
-    assert_eq!(both.taken(), [told, close(CONNECTION, 10, 0, Some(1))]);
+    let reported = edges(CONNECTION, 10, 0, F::PUSH | F::ACCEPTED);
+    assert_eq!(both.taken(), [reported, close(CONNECTION, 10, 0, Some(1))]);
     // The engine has fetched it.
     both.accept(128);
     assert_eq!(both.taken(), [read(128)]);
@@ -180,8 +183,8 @@ fn that_a_connection_was_accepted_crosses_by_itself_where_it_has_to() {
     let mut both = Both::new(ACCEPTED_SINCE);
     both.accept(64);
     both.put(wrote);
-    let told = edges(CONNECTION, 10, 0, F::PUSH | F::ACCEPTED);
-    assert_eq!(both.taken(), [told]);
+    let reported = edges(CONNECTION, 10, 0, F::PUSH | F::ACCEPTED);
+    assert_eq!(both.taken(), [reported]);
 }
 
 /// The engine clears what says that requests wait, and the host takes the request back before it

@@ -80,10 +80,10 @@ fn what_the_adapter_takes_is_known_by_its_version() {
     type Takes = fn(&HostSession) -> bool;
     let takes: [(Takes, u16); 6] = [
         (HostSession::can_cancel, CANCEL_SINCE),
-        (HostSession::heeds_low_water, LOW_WATER_SINCE),
-        (HostSession::heeds_messages, MESSAGES_SINCE),
-        (HostSession::heeds_time_for_messages, MESSAGES_WITHIN_SINCE),
-        (HostSession::heeds_accept_on_data, ACCEPT_ON_DATA_SINCE),
+        (HostSession::supports_low_water, LOW_WATER_SINCE),
+        (HostSession::supports_messages, MESSAGES_SINCE),
+        (HostSession::supports_message_time, MESSAGES_WITHIN_SINCE),
+        (HostSession::supports_accept_on_data, ACCEPT_ON_DATA_SINCE),
         (HostSession::can_take_ports, PORT_OF_SINCE),
     ];
     for version in 11..=21 {

@@ -247,7 +247,7 @@ impl Relay {
             if !block.begin_accepted(&record, host.block(index)) {
                 // The connection has ended meanwhile.
                 self.early.remove(&record.socket);
-                Self::say_dead(name, RESET, out);
+                Self::report_dead(name, RESET, out);
                 continue;
             }
             host.note_used(record.socket.index);

@@ -76,7 +76,7 @@ fn a_call_that_says_how_a_socket_stands_catches_up_with_the_engine() {
         let subscribe = Request::Subscribe {
             socket: socket.id(),
         };
-        host.tell(&subscribe, Wake::Now).unwrap();
+        host.report(&subscribe, Wake::Now).unwrap();
         engine.wait_until(what, |_| has_told());
         call(&socket);
         assert!(!has_told(), "{what}");
@@ -91,7 +91,7 @@ fn a_call_that_finds_nothing_has_the_engine_fetch_what_was_put_off() {
         }),
         ("a write", Stream, Connected, |s| {
             let snd = &s.block().snd;
-            for word in [&snd.edge, &snd.told] {
+            for word in [&snd.edge, &snd.reported] {
                 word.store(longshore_hostif::STREAM_MAX, Ordering::Relaxed);
             }
             assert_eq!(write(s), Err(SocketError::WouldBlock));
@@ -134,7 +134,7 @@ fn a_call_waits_for_what_is_under_way_if_it_would_end_otherwise() {
             Stream,
             Connected,
             |s| {
-                s.connector().catch_up_untold();
+                s.connector().catch_up_unreported();
             },
         ),
     ];

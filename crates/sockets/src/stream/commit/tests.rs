@@ -70,7 +70,7 @@ fn datagrams_wait_for_no_acknowledgment() {
     let block = socket.block();
     let ahead = 2 * MAX_IMMEDIATE as u64;
     block.snd.edge.store(ahead, Ordering::Relaxed);
-    block.snd.told.store(ahead, Ordering::Relaxed);
+    block.snd.reported.store(ahead, Ordering::Relaxed);
     assert_eq!(
         socket.send_stream().reserve_record(10).unwrap().immediate(),
         10
@@ -104,11 +104,11 @@ fn what_was_read_is_told_with_what_is_written() {
     for urgent in [false, true] {
         written(&a, 100);
         assert_eq!(b.read(&mut [0; 50]), Ok(50));
-        let (told, read) = (
-            &b.socket().block().rcv.told,
+        let (reported, read) = (
+            &b.socket().block().rcv.reported,
             b.socket().receive_stream().read_position(),
         );
-        assert!(told.load(Ordering::Relaxed) < read);
+        assert!(reported.load(Ordering::Relaxed) < read);
         let sending = if urgent {
             Sending::URGENT
         } else {
@@ -119,7 +119,7 @@ fn what_was_read_is_told_with_what_is_written() {
             .send_stream()
             .send_with(&[IoSlice::new(b"x")], sending);
         assert_eq!(sent, Ok(1));
-        assert_eq!(told.load(Ordering::Relaxed), read, "urgent: {urgent}");
+        assert_eq!(reported.load(Ordering::Relaxed), read, "urgent: {urgent}");
     }
 }
 
@@ -147,7 +147,11 @@ fn is_said(engine: &Engine, stream: &Stream, with: EdgeFlags, without: EdgeFlags
     let index = stream.socket().id().index;
     stream.socket().host().flush().unwrap();
     engine.wait_until("it was told", |seen| {
-        let said = seen.said.get(&index).copied().unwrap_or(EdgeFlags::empty());
+        let said = seen
+            .reported_flags
+            .get(&index)
+            .copied()
+            .unwrap_or(EdgeFlags::empty());
         assert!(!said.intersects(without), "{said:?}");
         said.contains(with)
     });
@@ -216,6 +220,6 @@ fn a_connection_that_is_made_without_data_is_told_of() {
     );
     let index = socket.id().index;
     engine.wait_until("it was told", |seen| {
-        seen.said.get(&index) == Some(&EdgeFlags::PUSH)
+        seen.reported_flags.get(&index) == Some(&EdgeFlags::PUSH)
     });
 }

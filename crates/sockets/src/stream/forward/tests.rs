@@ -47,8 +47,8 @@ fn forwarded_bytes_arrive_in_their_place() {
             assert_eq!(then, Ok(Forwarded::Bytes(most)), "{moved}");
             moved += most;
             assert_eq!(near.socket().receive_stream().read_position(), moved as u64);
-            let told = &near.socket().block().rcv.told;
-            assert_eq!(told.load(Ordering::Relaxed), moved as u64);
+            let reported = &near.socket().block().rcv.reported;
+            assert_eq!(reported.load(Ordering::Relaxed), moved as u64);
         }
         let left = all.len() - moved;
         if left != 0 {
@@ -244,8 +244,8 @@ fn what_is_forwarded_is_named_and_tells_what_was_read() {
     );
     let first = far.socket().send_stream().chunk(0);
     assert_ne!(chunk_of(first), first);
-    let told = &far.socket().block().rcv.told;
-    assert_eq!(told.load(Ordering::Relaxed), 3);
+    let reported = &far.socket().block().rcv.reported;
+    assert_eq!(reported.load(Ordering::Relaxed), 3);
     // What was read behind what is kept is told when that was sent.
     let (mut kept, all) = (None, |given: &[&[u8]]| Ok(given.concat().len()));
     let taken = near.socket().keeping().take(&mut kept, LEAST, all);

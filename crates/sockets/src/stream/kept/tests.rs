@@ -87,9 +87,9 @@ fn keep(socket: &Socket, kept: &mut Option<KeptBytes>, max: usize) -> (Option<us
     (taken.unwrap(), seen)
 }
 
-fn told(socket: &Socket) -> u64 {
+fn reported(socket: &Socket) -> u64 {
     socket.host().flush().unwrap();
-    socket.block().rcv.told.load(Ordering::Relaxed)
+    socket.block().rcv.reported.load(Ordering::Relaxed)
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
         Ok(90)
     );
     assert!(buf[..] == all[10_010..10_100]);
-    assert_eq!(told(socket), 0);
+    assert_eq!(reported(socket), 0);
     // Nothing follows it any more.
     assert_eq!(keep(socket, &mut kept, 10_000).0, None);
     assert_eq!(keep(socket, &mut None, 10_000).0, None, "one at a time");
@@ -136,10 +136,10 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     socket.block().unreported_limit.store(1, Ordering::Relaxed);
     socket.keeping().give_back(&mut kept, 10_000).unwrap();
     assert_eq!((kept.begin(), kept.len()), (10_000, 10));
-    assert_eq!(told(socket), 10_000);
+    assert_eq!(reported(socket), 10_000);
     socket.keeping().give_back(&mut kept, 100).unwrap();
     assert!(kept.is_empty() && !host.held_sockets.keeps(socket.id().index));
-    assert_eq!(told(socket), 10_100);
+    assert_eq!(reported(socket), 10_100);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn what_was_kept_is_sent_by_another_connection() {
     assert_eq!(forward(&mut kept, LEAST - 1), short);
     assert_eq!(forward(&mut kept, LEAST), Ok(Forwarded::Bytes(LEAST)));
     assert_eq!((kept.begin(), kept.len()), (LEAST as u64, 30_000 - LEAST));
-    assert_eq!(told(near.socket()), LEAST as u64);
+    assert_eq!(reported(near.socket()), LEAST as u64);
     // With too little room it waits, or copies what fits.
     let limit = &far.socket().block().snd.limit;
     engine

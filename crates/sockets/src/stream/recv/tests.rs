@@ -211,9 +211,13 @@ fn as_much_as_the_engine_asks_for_is_told_at_once() {
     arrived(&engine, b.socket(), 1000);
     let block = b.socket().block();
     block.unreported_limit.store(100, Ordering::Relaxed);
-    for (read, told) in [(99, 0), (1, 100), (99, 100), (200, 399)] {
+    for (read, reported) in [(99, 0), (1, 100), (99, 100), (200, 399)] {
         assert_eq!(b.socket().receive_stream().discard(read), Ok(read));
-        assert_eq!(block.rcv.told.load(Ordering::Relaxed), told, "{read}");
+        assert_eq!(
+            block.rcv.reported.load(Ordering::Relaxed),
+            reported,
+            "{read}"
+        );
     }
 }
 

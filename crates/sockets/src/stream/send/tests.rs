@@ -86,7 +86,7 @@ fn the_first_write_goes_with_the_syn_and_the_second_waits() {
     let host = engine.join();
     for (room, fits) in [(0, 1), (5, 5), (100, 9)] {
         let socket = socket_in(host, SocketKind::Stream, SocketState::Early);
-        socket.set_host_bits(host_bits::CONNECT_TOLD | host_bits::NO_DELAY);
+        socket.set_host_bits(host_bits::CONNECT_REPORTED | host_bits::NO_DELAY);
         socket.block().syn_room.store(room, Ordering::Release);
         assert_eq!(send(&socket, b"123456789"), Ok(fits));
         assert_eq!(socket.state(), SocketState::Connecting);
@@ -134,7 +134,7 @@ fn a_first_write_that_fails_may_be_repeated() {
     let block = socket.block();
     block.snd.limit.store(10, Ordering::Relaxed);
     block.snd.edge.store(10, Ordering::Relaxed);
-    block.snd.told.store(10, Ordering::Relaxed);
+    block.snd.reported.store(10, Ordering::Relaxed);
     assert_eq!(send(&socket, b"x"), Err(SocketError::WouldBlock));
     assert_eq!(socket.state(), SocketState::Early);
     block.snd.limit.store(11, Ordering::Relaxed);
@@ -179,7 +179,7 @@ fn a_record_is_written_whole_or_not_at_all() {
     block.snd.limit.store(100, Ordering::Relaxed);
     let set_held = |held: u64| {
         block.snd.edge.store(held, Ordering::Relaxed);
-        block.snd.told.store(held, Ordering::Relaxed);
+        block.snd.reported.store(held, Ordering::Relaxed);
     };
     let reserve = |len: usize| {
         socket

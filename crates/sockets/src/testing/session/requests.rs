@@ -15,7 +15,7 @@ impl Session {
         let socket = request.socket();
         if let Request::Open { kind, .. } = *request {
             let mut seen = self.seen.lock().expect("not poisoned");
-            seen.said.remove(&socket.index);
+            seen.reported_flags.remove(&socket.index);
             drop(seen);
             self.peers
                 .insert(socket.index, Peer::new(socket, kind, channel));
@@ -37,7 +37,7 @@ impl Session {
                 flags,
                 ..
             } => {
-                self.said(socket.index, flags);
+                self.note_flags(socket.index, flags);
                 if flags.contains(EdgeFlags::ACCEPTED) {
                     self.accepted(socket.index);
                 }
@@ -60,7 +60,7 @@ impl Session {
                 to,
                 ..
             } => {
-                self.said(socket.index, flags);
+                self.note_flags(socket.index, flags);
                 self.forward((socket.index, snd_edge), source.index, from..to);
                 self.edges(socket.index, snd_edge, rcv_consumed, flags);
             }
@@ -95,9 +95,12 @@ impl Session {
     }
 
     /// What was said of a socket is kept for the test.
-    fn said(&self, index: u32, flags: EdgeFlags) {
+    fn note_flags(&self, index: u32, flags: EdgeFlags) {
         let mut seen = self.seen.lock().expect("not poisoned");
-        *seen.said.entry(index).or_insert(EdgeFlags::empty()) |= flags;
+        *seen
+            .reported_flags
+            .entry(index)
+            .or_insert(EdgeFlags::empty()) |= flags;
     }
 
     /// What a request is answered by.
@@ -201,7 +204,7 @@ impl Session {
         }
         peer.remote = None;
         peer.die(ECANCELED);
-        self.tell(index);
+        self.report(index);
         Ok((0, Address::NONE))
     }
 }

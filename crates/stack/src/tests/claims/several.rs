@@ -23,7 +23,7 @@ fn all_processes_that_have_a_socket_are_told() {
     let mut wire = Wire::new();
     let mut second = HostChannel::new(wire.single.arena.clone(), 1);
     wire.comes(0, 0, TcpFlags::PSH, b"hello");
-    wire.told();
+    wire.reported();
     assert_eq!(last_edges(&mut second, wire.socket), None);
     let subscribe = Request::Subscribe {
         socket: wire.socket,
@@ -31,13 +31,13 @@ fn all_processes_that_have_a_socket_are_told() {
     wire.single.ask(1, &subscribe);
     wire.single.turn();
     assert_eq!(
-        last_edges(&mut second, wire.socket).map(|told| told.rcv_edge),
+        last_edges(&mut second, wire.socket).map(|reported| reported.rcv_edge),
         Some(5)
     );
-    assert_eq!(wire.told(), None, "it knows");
+    assert_eq!(wire.reported(), None, "it knows");
     wire.comes(5, 0, TcpFlags::PSH, b"all");
-    for told in [wire.told(), last_edges(&mut second, wire.socket)] {
-        assert_eq!(told.map(|told| told.rcv_edge), Some(8));
+    for reported in [wire.reported(), last_edges(&mut second, wire.socket)] {
+        assert_eq!(reported.map(|reported| reported.rcv_edge), Some(8));
     }
     // The first shuts a half down: the other looks at the block.
     wire.says(0, 0, EdgeFlags::SHUT_WR);
@@ -48,7 +48,7 @@ fn all_processes_that_have_a_socket_are_told() {
     };
     wire.single.ask(1, &unsubscribe);
     wire.comes(8, 1, TcpFlags::PSH, b"last");
-    assert_eq!(wire.told().map(|told| told.rcv_edge), Some(12));
+    assert_eq!(wire.reported().map(|reported| reported.rcv_edge), Some(12));
     assert_eq!(last_edges(&mut second, wire.socket), None);
     // Alone again, it need not be told what it says itself.
     wire.says(0, 12, EdgeFlags::SHUT_RD);
@@ -63,7 +63,7 @@ fn data_that_cross_in_a_descriptor_are_placed_for_a_second_process() {
     let payload = |wire: &Wire| wire.single.to_host().payload.bytes;
     let before = payload(&wire);
     wire.comes(0, 0, TcpFlags::PSH, b"short");
-    assert_eq!(wire.told().map(|told| told.rcv_edge), Some(5));
+    assert_eq!(wire.reported().map(|reported| reported.rcv_edge), Some(5));
     let in_descriptors = payload(&wire) - before;
     let mut second = HostChannel::new(wire.single.arena.clone(), 1);
     wire.single.ask(
@@ -74,7 +74,7 @@ fn data_that_cross_in_a_descriptor_are_placed_for_a_second_process() {
     );
     wire.single.turn();
     assert_eq!(
-        last_edges(&mut second, wire.socket).map(|told| told.rcv_edge),
+        last_edges(&mut second, wire.socket).map(|reported| reported.rcv_edge),
         Some(5)
     );
     let placed = payload(&wire) - before;
@@ -92,8 +92,8 @@ fn data_that_cross_in_a_descriptor_are_placed_for_a_second_process() {
     // And what comes now is placed at once.
     wire.comes(5, 0, TcpFlags::PSH, b" too");
     assert_eq!(payload(&wire) - before, 9);
-    for told in [wire.told(), last_edges(&mut second, wire.socket)] {
-        assert_eq!(told.map(|told| told.rcv_edge), Some(9));
+    for reported in [wire.reported(), last_edges(&mut second, wire.socket)] {
+        assert_eq!(reported.map(|reported| reported.rcv_edge), Some(9));
     }
 }
 
@@ -105,11 +105,13 @@ fn a_reader_opens_the_window() {
     // As much as it takes.
     while at < 100_000 {
         wire.comes(at, 0, TcpFlags::NONE, &[1; 1_000]);
-        let told = wire.told().map_or(0, |told| told.rcv_edge as u32);
-        if told <= at {
+        let reported = wire
+            .reported()
+            .map_or(0, |reported| reported.rcv_edge as u32);
+        if reported <= at {
             break;
         }
-        at = told;
+        at = reported;
     }
     assert!((4_000..20_000).contains(&at), "{at}");
     wire.single.turn_after(TICK_US);
@@ -163,9 +165,9 @@ fn what_did_not_fit_is_told_when_there_is_room() {
     let mut edges = std::collections::BTreeMap::new();
     let mut rounds = 0;
     loop {
-        let told = single.told();
-        let is_more = told.contains(&Completion::More);
-        for completion in &told {
+        let reported = single.reported();
+        let is_more = reported.contains(&Completion::More);
+        for completion in &reported {
             if let Completion::Edges { socket, edges: e } = completion {
                 edges.insert(socket.index, e.rcv_edge);
             }
@@ -174,7 +176,7 @@ fn what_did_not_fit_is_told_when_there_is_room() {
             break;
         }
         rounds += 1;
-        single.stack.tell_rest(from);
+        single.stack.report_rest(from);
         single.turn();
     }
     assert!(rounds >= 1, "there were too many for the ring");
@@ -182,7 +184,7 @@ fn what_did_not_fit_is_told_when_there_is_room() {
         assert_eq!(edges.get(&socket.index), Some(&ROUNDS.into()), "{socket:?}");
     }
     // And nothing is owed any more.
-    single.stack.tell_rest(from);
+    single.stack.report_rest(from);
     single.turn();
-    assert_eq!(single.told(), []);
+    assert_eq!(single.reported(), []);
 }

@@ -196,7 +196,7 @@ impl Side {
     /// How far the receive stream of client `number` reaches, as its program sees it, and the
     /// bytes of that from `from` on.
     pub(super) fn received(&self, number: u16, from: u64) -> Vec<u8> {
-        let edge = self.told(number).unwrap_or(from);
+        let edge = self.reported(number).unwrap_or(from);
         let mut bytes = vec![0; (edge - from) as usize];
         let index = self.sockets[usize::from(number)].index;
         copy_out(&self.single.arena, index, from, &mut bytes);
@@ -205,7 +205,7 @@ impl Side {
 
     /// How far the program was told that the receive stream of client `number` reaches, unless
     /// the connection is over.
-    pub(super) fn told(&self, number: u16) -> Option<u64> {
+    pub(super) fn reported(&self, number: u16) -> Option<u64> {
         let socket = self.sockets[usize::from(number)];
         let stack = &self.single.stack;
         let key = stack.key_of(self.single.session(), socket)?;

@@ -27,7 +27,7 @@ fn errors_are_told_to_who_has_a_peer_or_asks() {
     let soft = |edges: Option<Edges>| {
         edges.is_some_and(|edges| edges.flags.contains(EdgeFlags::SOFT_ERROR))
     };
-    for (has_peer, asks, told, reports) in [
+    for (has_peer, asks, reported, reports) in [
         (false, false, false, 0),
         (true, false, true, 0),
         (false, true, true, 1),
@@ -49,10 +49,10 @@ fn errors_are_told_to_who_has_a_peer_or_asks() {
         };
         assert_eq!(
             soft(udp.single.told_of(udp.socket)),
-            told,
+            reported,
             "{has_peer} {asks}"
         );
-        assert_eq!(block(&udp), (if told { REFUSED } else { 0 }, reports));
+        assert_eq!(block(&udp), (if reported { REFUSED } else { 0 }, reports));
         if !asks {
             continue;
         }
@@ -93,7 +93,7 @@ fn reports_are_taken_the_oldest_first() {
         udp.single.turn();
         let len = udp
             .single
-            .told()
+            .reported()
             .iter()
             .find_map(|completion| match completion {
                 Completion::Done { tag: 6, value, .. } => Some(*value),

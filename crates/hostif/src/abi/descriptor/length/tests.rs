@@ -240,7 +240,7 @@ fn an_answer_without_an_address_has_three_words() {
 
 #[test]
 fn what_is_told_without_an_error_has_three_words() {
-    let told = |rcv_edge, errno, rcv_urgent| {
+    let reported = |rcv_edge, errno, rcv_urgent| {
         let edges = Edges {
             rcv_edge,
             errno,
@@ -250,8 +250,15 @@ fn what_is_told_without_an_error_has_three_words() {
         let socket = SOCKET;
         Completion::Edges { socket, edges }.ring_bytes()
     };
-    assert_eq!(told((1 << 48) - 1, 0, 0), 24);
-    assert_eq!([told(1 << 48, 0, 0), told(1, 1, 0), told(1, 0, 1)], [48; 3]);
+    assert_eq!(reported((1 << 48) - 1, 0, 0), 24);
+    assert_eq!(
+        [
+            reported(1 << 48, 0, 0),
+            reported(1, 1, 0),
+            reported(1, 0, 1)
+        ],
+        [48; 3]
+    );
 }
 
 #[test]

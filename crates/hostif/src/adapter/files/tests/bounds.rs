@@ -109,7 +109,7 @@ fn bytes_up_to_a_range_are_one_piece() {
     }
     let found = adapter
         .send
-        .extent(&ToldRange::default(), INDEX, 10..30, false);
+        .extent(&ReportedRange::default(), INDEX, 10..30, false);
     assert_eq!(found.unwrap().extent, Extent::Fetched(20));
 }
 
@@ -127,7 +127,7 @@ fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
     host.write_range(INDEX, (1, 0, 30_000), &held, 0).unwrap();
     drop(held);
     let half = &adapter.arena.block(INDEX).snd;
-    half.told.store(CHUNK as u64 + 10, Ordering::Relaxed);
+    half.reported.store(CHUNK as u64 + 10, Ordering::Relaxed);
     half.edge.store(CHUNK as u64 + 30_000, Ordering::Relaxed);
     let gone = |adapter: &mut AdapterSession, now| adapter.send.look_at_files(now).len();
     assert_eq!(gone(&mut adapter, 1_000), 0);
@@ -148,7 +148,7 @@ fn bytes_are_moved_across_the_end_of_a_chunk() {
     write(&adapter, &bytes);
     let found = adapter
         .send
-        .extent(&ToldRange::default(), INDEX, 10..30, false);
+        .extent(&ReportedRange::default(), INDEX, 10..30, false);
     assert_eq!(found.unwrap().extent, Extent::Fetched(20));
     let (mut other, reader) = session(Features::empty());
     let mut stream = ReceiveStream::EMPTY;
@@ -207,17 +207,20 @@ fn the_record_of_a_range_that_was_told_is_not_looked_at_in_any_chunk() {
     write(&adapter, &[b'-'; 2 * CHUNK]);
     let held = host.hold_file(id).unwrap();
     assert_eq!(host.write_range(INDEX, (1, 100, 400), &held, 0), Ok(true));
-    let mut told = ToldRange::default();
-    told.tell(&held.extent(0, 400).unwrap(), CHUNK_LEN + 500, 0);
+    let mut reported = ReportedRange::default();
+    reported.report(&held.extent(0, 400).unwrap(), CHUNK_LEN + 500, 0);
     // What follows it goes on from where a record says so that nobody has read.
     for goes_on in [false, true] {
         let behind = CHUNK_LEN + 500..CHUNK_LEN + 900;
-        let found = adapter.send.extent(&told, INDEX, behind, goes_on).unwrap();
+        let found = adapter
+            .send
+            .extent(&reported, INDEX, behind, goes_on)
+            .unwrap();
         assert_eq!(found.extent, Extent::Fetched(400));
         assert_eq!(found.records.transfers, 1);
     }
     spoil_record(&adapter, 1, 100);
     let before = CHUNK_LEN + 50..CHUNK_LEN + 100;
-    let gathered = gathered_told(&adapter, &told, before, Use::Read);
+    let gathered = gathered_told(&adapter, &reported, before, Use::Read);
     assert_eq!(gathered.map(|(count, _)| count), Ok(1));
 }

@@ -61,7 +61,7 @@ impl Both {
         held
     }
 
-    fn tell(&mut self, to: &[u16]) -> Placed {
+    fn report(&mut self, to: &[u16]) -> Placed {
         let placed = self.stage(to);
         self.adapter.publish();
         placed
@@ -113,7 +113,7 @@ fn what_is_told_to_one_process_crosses_once_with_its_descriptor() {
         let bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
         assert!(both.arrive(0, &bytes));
         both.edges.flags = EdgeFlags::CONNECTED;
-        assert_eq!(both.tell(&[FIRST]), Placed::default());
+        assert_eq!(both.report(&[FIRST]), Placed::default());
         let meter = both.adapter.meter.to_host.moved();
         let words = 3 + len.div_ceil(8) as u64;
         assert_eq!((meter.transfers, meter.bytes), (1, 8 * words));
@@ -156,7 +156,7 @@ fn a_completion_across_the_end_of_the_ring_is_two_transfers() {
     for round in 0..=fill {
         let before = both.adapter.meter.to_host.moved().transfers;
         assert!(both.arrive(both.edges.rcv_edge, &[1; MOST_DATA]));
-        both.tell(&[FIRST]);
+        both.report(&[FIRST]);
         let transfers = both.adapter.meter.to_host.moved().transfers - before;
         assert_eq!(transfers, if round == fill { 2 } else { 1 });
         both.take(0, true);
@@ -175,7 +175,7 @@ fn the_first_slot_of_the_ring_is_contiguous_with_nothing_before_it() {
         let mut both = Both::new();
         for _ in 1..RING {
             assert!(both.arrive(both.edges.rcv_edge, b"x"));
-            both.tell(&[FIRST]);
+            both.report(&[FIRST]);
             both.take(0, true);
             both.consume(both.edges.rcv_edge, true);
         }
@@ -205,15 +205,15 @@ fn the_first_slot_of_the_ring_is_contiguous_with_nothing_before_it() {
 fn what_is_too_long_or_lies_in_two_chunks_is_placed() {
     let mut both = Both::new();
     assert!(!both.arrive(0, &[1; MOST_DATA + 1]));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     let rest = CHUNK - MOST_DATA - 1 - 10;
     assert!(!both.arrive(0, &vec![2; rest]));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     assert!(!both.arrive(0, &[3; 20]));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     // What grows too long was held, and is placed as one piece.
     assert!(both.arrive(0, &[4; MOST_DATA]) && !both.arrive(0, &[5; 1]));
-    let placed = both.tell(&[FIRST]);
+    let placed = both.report(&[FIRST]);
     assert_eq!((placed.pieces, placed.bytes), (1, MOST_DATA as u64));
     both.take(0, true);
     let at = CHUNK as u64 + 10;
@@ -226,13 +226,13 @@ fn what_is_too_long_or_lies_in_two_chunks_is_placed() {
 fn what_is_told_to_several_or_with_an_error_is_placed() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"abc"));
-    assert_eq!(both.tell(&[FIRST, SECOND]).bytes, 3);
+    assert_eq!(both.report(&[FIRST, SECOND]).bytes, 3);
     both.take(1, true);
     assert_eq!(both.read(0, 3), b"abc");
     assert!(both.arrive(0, b"def"));
     both.edges.flags = EdgeFlags::DEAD;
     both.edges.errno = 104;
-    assert_eq!(both.tell(&[FIRST]).bytes, 3);
+    assert_eq!(both.report(&[FIRST]).bytes, 3);
     assert_eq!(both.take(0, true), Some(both.edges));
     assert_eq!(both.read(3, 3), b"def");
 }
@@ -243,9 +243,9 @@ fn what_is_told_to_several_or_with_an_error_is_placed() {
 fn a_process_that_takes_late_writes_to_nobody_elses_memory() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"secret"));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     // The second has the socket, too, and is told of all that there is.
-    assert_eq!(both.tell(&[FIRST, SECOND]).bytes, 6);
+    assert_eq!(both.report(&[FIRST, SECOND]).bytes, 6);
     both.take(1, true);
     assert_eq!(both.read(0, 6), b"secret");
     both.consume(6, true);
@@ -276,21 +276,21 @@ fn a_process_that_takes_late_writes_to_nobody_elses_memory() {
 fn a_process_that_withholds_memory_is_told_without_payload() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"abc"));
-    both.tell(&[FIRST]);
-    both.tell(&[FIRST, SECOND]);
+    both.report(&[FIRST]);
+    both.report(&[FIRST, SECOND]);
     both.consume(3, true);
     assert!(both.arrive(3, b"def"));
-    assert_eq!(both.tell(&[FIRST]).bytes, 3);
+    assert_eq!(both.report(&[FIRST]).bytes, 3);
     // The second is told so all the same.
     assert!(both.arrive(3, b"ghi"));
-    assert_eq!(both.tell(&[SECOND]).bytes, 0);
+    assert_eq!(both.report(&[SECOND]).bytes, 0);
     // And the first, when it has taken what it was told.
     both.take(0, true);
     both.adapter.receive.note_free();
     both.consume(9, true);
     both.take(1, true);
     assert!(both.arrive(9, b"jkl"));
-    assert_eq!(both.tell(&[FIRST]).bytes, 0);
+    assert_eq!(both.report(&[FIRST]).bytes, 0);
     both.take(0, true);
     assert_eq!(both.read(9, 3), b"jkl");
 }
@@ -301,7 +301,7 @@ fn what_a_dead_process_was_told_is_there_for_the_next() {
     for reopened in [false, true] {
         let mut both = Both::new();
         assert!(both.arrive(0, b"for the child"));
-        both.tell(&[FIRST]);
+        both.report(&[FIRST]);
         both.adapter.close_channel(FIRST);
         if reopened {
             // The next process has the same channel.
@@ -312,7 +312,7 @@ fn what_a_dead_process_was_told_is_there_for_the_next() {
             both.channels[0] = HostChannel::new(Arc::clone(&arena), FIRST.into());
         }
         let (to, which) = if reopened { (FIRST, 0) } else { (SECOND, 1) };
-        assert_eq!(both.tell(&[to]).bytes, 13);
+        assert_eq!(both.report(&[to]).bytes, 13);
         both.take(which, true);
         assert_eq!(both.read(0, 13), b"for the child");
         let all = both.adapter.receive.available();
@@ -337,7 +337,7 @@ fn a_ring_without_room_has_it_placed() {
         both.adapter.put_edges(FIRST, other, &Edges::default());
     }
     assert!(both.arrive(0, b"abc"));
-    assert_eq!(both.tell(&[FIRST]).bytes, 3);
+    assert_eq!(both.report(&[FIRST]).bytes, 3);
     both.take(0, true);
     assert_eq!(
         both.adapter.channels.next_pending(FIRST),
@@ -354,7 +354,7 @@ fn a_ring_without_room_has_it_placed() {
 fn what_comes_too_late_moves_nothing_of_the_next_socket() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"abc"));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     let all = both.adapter.receive.available();
     both.consume(0, true);
     assert_eq!(both.adapter.receive.available(), all, "it is still written");
@@ -382,12 +382,12 @@ fn acknowledgments_beside_payload_are_whole() {
     for acked in [written - 5_000_000, written] {
         both.edges.snd_acked = acked;
         assert!(both.arrive(both.edges.rcv_edge, b"abc"));
-        both.tell(&[FIRST]);
+        both.report(&[FIRST]);
         assert_eq!(both.take(0, true), Some(both.edges));
     }
     // Late, when another process has been told more and has written much since.
     assert!(both.arrive(both.edges.rcv_edge, b"abc"));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     block.rcv.edge.store(100, Ordering::Release);
     block.snd.edge.store(written * 2, Ordering::Release);
     assert_eq!(both.take(0, true).unwrap().snd_acked, 0);
@@ -402,7 +402,7 @@ fn a_session_without_immediate_data_gets_none() {
     let adapter = AdapterSession::create_for(Geometry::SMALL, agreed, signaler).unwrap();
     let mut both = Both::of(adapter);
     assert!(!both.arrive(0, b"abc"));
-    assert_eq!(both.tell(&[FIRST]), Placed::default());
+    assert_eq!(both.report(&[FIRST]), Placed::default());
     assert_eq!(both.take(0, true).map(|edges| edges.rcv_edge), Some(3));
 }
 
@@ -463,7 +463,7 @@ fn the_adapter_reads_what_it_tells() {
     };
     let whole: Vec<u8> = (0..CHUNK + 300).map(|i| (i % 251) as u8).collect();
     assert!(!both.arrive(0, &whole[..CHUNK + 100]));
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     both.take(0, true);
     assert!(both.arrive(0, &whole[CHUNK + 100..]));
     let (at, across) = (CHUNK as u64 - 50, &whole[CHUNK - 50..]);
@@ -474,7 +474,7 @@ fn the_adapter_reads_what_it_tells() {
             "it is held"
         );
     }
-    both.tell(&[FIRST]);
+    both.report(&[FIRST]);
     assert_eq!(
         copied(&both, at, 350).as_deref(),
         Some(across),

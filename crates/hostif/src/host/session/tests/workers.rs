@@ -89,7 +89,7 @@ impl Two {
         })
     }
 
-    fn told(&mut self) -> Vec<Completion> {
+    fn reported(&mut self) -> Vec<Completion> {
         let mut all = Vec::new();
         while let Some(completion) = self.host.get().unwrap() {
             all.extend(completion);
@@ -187,12 +187,12 @@ fn completions_of_all_workers_are_taken_and_each_counts_its_own() {
         worker.publish();
     }
     assert!(two.host.pending() && two.session.has_completions(CHANNEL.into()));
-    let told = two.told();
+    let reported = two.reported();
     let expected = [0, 1].map(|at| Completion::Edges {
         socket: sockets[at],
         edges: edges(10 + at as u64),
     });
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(!two.host.pending() && !two.session.has_completions(CHANNEL.into()));
     for (worker, socket) in two.workers.iter_mut().zip(sockets) {
         let crossed = worker.crossings().to_host.descriptors;
@@ -319,12 +319,12 @@ fn what_a_worker_tells_of_anothers_socket_is_counted_and_passed_over() {
     two.workers.iter_mut().for_each(|worker| {
         worker.publish();
     });
-    let told = two.told();
+    let reported = two.reported();
     let expected = Completion::Edges {
         socket: second,
         edges: edges(2),
     };
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
     assert_eq!(two.host.misrouted(), 2);
 }
 
@@ -475,7 +475,7 @@ fn a_channel_that_is_given_to_another_process_is_empty_at_all_workers() {
         assert_eq!(worker.next_request(CHANNEL, 8), Next::Nothing);
     }
     two.host = two.session.channel(CHANNEL.into());
-    assert_eq!(two.told(), []);
+    assert_eq!(two.reported(), []);
     two.put(subscribe(sockets[1]));
     two.host.publish(&two.doorbell, false);
     assert_eq!(two.taken(1), [subscribe(sockets[1])]);
@@ -597,20 +597,20 @@ fn nobody_oversleeps_what_is_for_it() {
                 host.put(&edges).unwrap();
                 host.publish(&doorbell, true);
             }
-            let mut told = 0;
-            while told < sockets.len() {
+            let mut reported = 0;
+            while reported < sockets.len() {
                 session.waiter(waiter).declare(Sleep::Futex);
-                let before = told;
+                let before = reported;
                 while let Some(completion) = host.get().unwrap() {
                     let socket = match completion.unwrap() {
                         Completion::Edges { socket, edges } if edges.rcv_edge == round => socket,
                         other => panic!("{other:?} in round {round}"),
                     };
                     assert!(sockets.contains(&socket));
-                    told += 1;
+                    reported += 1;
                 }
                 host.release();
-                if told == before {
+                if reported == before {
                     session.waiter(waiter).sleep(None);
                 }
                 session.waiter(waiter).cancel();

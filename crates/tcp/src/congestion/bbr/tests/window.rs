@@ -6,7 +6,7 @@ use super::*;
 /// segments more.
 #[test]
 fn the_window_is_a_multiple_of_what_fills_the_path() {
-    let settle = |p: &mut Path| {
+    let until_steady = |p: &mut Path| {
         p.bbr.wait_us = u32::MAX;
         for _ in 0..8 {
             p.bbr.rounds = 0;
@@ -18,7 +18,7 @@ fn the_window_is_a_multiple_of_what_fills_the_path() {
         (p.w.cwnd, p.bbr.model.extra())
     };
     let mut p = Path::cruising();
-    let (cwnd, extra) = settle(&mut p);
+    let (cwnd, extra) = until_steady(&mut p);
     assert_eq!(cwnd, 2 * BDP + extra);
     p.bbr.mode = Mode::Up;
     p.bbr.phase_at = p.now;

@@ -120,11 +120,11 @@ fn a_size_is_given_up_after_two_losses() {
     assert_eq!(s.tcb.flight.mtu.next(1_024), 1_024 + 218);
     let mut m = MtuSearch::new(1_460);
     m.search_up_to(1_048, Instant(5));
-    m.settle(1_023, Instant(9));
+    m.end_narrow_search(1_023, Instant(9));
     assert_eq!((m.high, m.not_before), (1_048, Instant(5)));
-    m.settle(1_024, Instant(9));
+    m.end_narrow_search(1_024, Instant(9));
     assert_eq!((m.high, m.not_before), (1_460, Instant(9)));
-    m.settle(1_460, Instant(9));
+    m.end_narrow_search(1_460, Instant(9));
     assert_eq!(m, MtuSearch::new(1_460));
 }
 

@@ -40,7 +40,7 @@ fn sent(at: u64) -> u8 {
 /// The two sides, and how far the stream was told and read.
 struct Run {
     both: Both,
-    told: u64,
+    reported: u64,
     read: u64,
 }
 
@@ -49,8 +49,8 @@ impl Run {
         match step {
             Step::Arrive(len) => self.arrive(len),
             Step::Tell(whom) => {
-                self.both.tell(whom);
-                self.told = self.both.edges.rcv_edge;
+                self.both.report(whom);
+                self.reported = self.both.edges.rcv_edge;
             }
             Step::Take { which, done } => {
                 self.both.take(which, done);
@@ -69,7 +69,7 @@ impl Run {
         }
         let bytes: Vec<u8> = (at..at + len as u64).map(sent).collect();
         let (slab, index) = (&mut both.adapter.receive, both.id.index);
-        let places = [self.read, self.told, at];
+        let places = [self.read, self.reported, at];
         if !both.stream.hold(places, &bytes, slab, index) {
             let placed = both.stream.place(self.read, at, &bytes, slab, index);
             placed.expect("memory for a window");
@@ -112,7 +112,7 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "it takes minutes there, and nothing is unsafe")]
     fn each_process_reads_what_was_sent(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut run = Run { both: Both::new(), told: 0, read: 0 };
+        let mut run = Run { both: Both::new(), reported: 0, read: 0 };
         let all = run.both.adapter.receive.available();
         for step in steps {
             run.step(step);

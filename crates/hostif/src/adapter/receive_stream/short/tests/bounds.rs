@@ -55,7 +55,7 @@ fn a_stream_that_has_begun_goes_on_in_its_chunk() {
 fn what_is_told_with_payload_is_plain() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"abc"));
-    let told = |errno, rcv_urgent, flags| {
+    let reported = |errno, rcv_urgent, flags| {
         let edges = Edges {
             errno,
             rcv_urgent,
@@ -66,9 +66,9 @@ fn what_is_told_with_payload_is_plain() {
         both.stream.data(both.id, &edges, slab).is_some()
     };
     use EdgeFlags as F;
-    assert!(told(0, 0, F::empty()) && told(0, 0, F::PEER_FIN | F::CONNECTED));
-    assert!(!told(5, 0, F::empty()) && !told(0, 1, F::empty()));
-    assert!(!told(5, 1, F::empty()) && !told(0, 0, F::DEAD));
+    assert!(reported(0, 0, F::empty()) && reported(0, 0, F::PEER_FIN | F::CONNECTED));
+    assert!(!reported(5, 0, F::empty()) && !reported(0, 1, F::empty()));
+    assert!(!reported(5, 1, F::empty()) && !reported(0, 0, F::DEAD));
 }
 
 /// A process that has ended took what it was told, or never will: what is in the way is let go of.
@@ -77,7 +77,7 @@ fn a_stretch_is_out_of_the_way_once_it_was_read_or_taken_or_placed_for_one_that_
     for how in 0..4 {
         let mut both = Both::new();
         assert!(both.arrive(0, b"abc"));
-        both.tell(&[FIRST]);
+        both.report(&[FIRST]);
         if how == 3 {
             // Placed, as another is told of it, too.
             assert_eq!(both.stage(&[FIRST, SECOND]).bytes, 3);
@@ -113,7 +113,7 @@ fn payload_is_told_since_the_version_that_has_it() {
     for (version, placed, slots) in [(11, 100, 1), (12, 0, 2), (17, 0, 2)] {
         let mut both = of_version(version);
         assert!(both.arrive(0, &[7; 100]));
-        assert_eq!(both.tell(&[FIRST]).bytes, placed, "{version}");
+        assert_eq!(both.report(&[FIRST]).bytes, placed, "{version}");
         let bytes = both.adapter.meter.to_host.descriptors.bytes;
         assert_eq!(bytes, slots * 64, "{version}");
         let payload = both.adapter.meter.to_host.payload;
@@ -141,22 +141,22 @@ fn those_that_wait_are_woken_for_what_is_told_with_payload() {
 fn what_one_process_was_told_is_not_placed_for_it() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"abc"));
-    assert_eq!(both.tell(&[FIRST]), Placed::default());
+    assert_eq!(both.report(&[FIRST]), Placed::default());
     both.edges.snd_acked = 5;
-    assert_eq!(both.tell(&[FIRST]), Placed::default());
-    assert_eq!(both.tell(&[SECOND]).bytes, 3);
-    assert_eq!(both.tell(&[SECOND]), Placed::default(), "once");
+    assert_eq!(both.report(&[FIRST]), Placed::default());
+    assert_eq!(both.report(&[SECOND]).bytes, 3);
+    assert_eq!(both.report(&[SECOND]), Placed::default(), "once");
 }
 
 /// What was not told, and what was told and read, keeps no memory.
 #[test]
 fn a_stretch_that_was_read_keeps_its_chunk_from_nobody() {
-    for told in [false, true] {
+    for reported in [false, true] {
         let mut both = Both::new();
         let all = both.adapter.receive.available();
         assert!(both.arrive(0, b"abc"));
-        if told {
-            both.tell(&[FIRST]);
+        if reported {
+            both.report(&[FIRST]);
         }
         both.consume(3, true);
         assert_eq!(both.adapter.receive.available(), all);
@@ -172,7 +172,7 @@ fn a_chunk_that_was_withheld_is_found_when_it_is_needed() {
         let mut both = Both::new();
         let all = both.adapter.receive.available();
         assert!(both.arrive(0, b"abc"));
-        both.tell(&[FIRST]);
+        both.report(&[FIRST]);
         both.consume(0, true);
         assert_eq!(both.adapter.receive.available(), all - 1);
         if how == 2 {

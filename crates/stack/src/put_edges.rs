@@ -1,4 +1,4 @@
-//! Telling programs where their sockets' streams stand, and counting for each socket the
+//! Reports to programs where their sockets' streams stand, and counts for each socket the
 //! payload that crosses by that.
 //!
 //! All that is told of a stream goes through here: what its receive stream holds to be told
@@ -11,15 +11,15 @@ use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
 impl Socket {
     /// Tells all processes that have it where its streams stand.
     #[inline(always)]
-    pub(crate) fn tell(&mut self, host: &mut AdapterSession, edges: Edges) {
+    pub(crate) fn put_edges(&mut self, host: &mut AdapterSession, edges: Edges) {
         match self.kind.receive_stream_mut() {
-            Some(stream) if stream.has_short() => self.tell_short(host, edges),
+            Some(stream) if stream.has_short() => self.put_short_edges(host, edges),
             _ => host.put_edges_to(&self.subscribers, self.id, edges),
         }
     }
 
     #[inline(never)]
-    pub(crate) fn tell_short(&mut self, host: &mut AdapterSession, edges: Edges) {
+    pub(crate) fn put_short_edges(&mut self, host: &mut AdapterSession, edges: Edges) {
         if let Some(stream) = self.kind.receive_stream_mut() {
             let placed = host.put_stream_to(stream, &self.subscribers, self.id, edges);
             let to_host = &mut self.payload.to_host;
@@ -28,7 +28,7 @@ impl Socket {
     }
 
     /// Tells one of those processes; whether there was room.
-    pub(crate) fn tell_one(
+    pub(crate) fn put_edges_to_one(
         &mut self,
         host: &mut AdapterSession,
         channel: u16,

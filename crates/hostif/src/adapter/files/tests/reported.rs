@@ -23,9 +23,12 @@ fn records_are_read_of_ranges_that_were_not_told() {
             Ok(true)
         );
     }
-    let mut told = ToldRange::default();
-    let extent = |told: &ToldRange, range: std::ops::Range<u64>, goes_on| {
-        let found = adapter.send.extent(told, INDEX, range, goes_on).unwrap();
+    let mut reported = ReportedRange::default();
+    let extent = |reported: &ReportedRange, range: std::ops::Range<u64>, goes_on| {
+        let found = adapter
+            .send
+            .extent(reported, INDEX, range, goes_on)
+            .unwrap();
         let Extent::Fetched(bytes) = found.extent else {
             panic!("nothing was received");
         };
@@ -47,23 +50,31 @@ fn records_are_read_of_ranges_that_were_not_told() {
         (chunk, true, (300, 1)),
         (chunk + 1, true, (299, 0)),
     ] {
-        assert_eq!(extent(&told, from..all, goes_on), found, "{from} {goes_on}");
+        assert_eq!(
+            extent(&reported, from..all, goes_on),
+            found,
+            "{from} {goes_on}"
+        );
     }
-    told.tell(&held.extent(5000, CHUNK - 700).unwrap(), all, 0);
+    reported.report(&held.extent(5000, CHUNK - 700).unwrap(), all, 0);
     for (from, goes_on, found) in [
         (100, false, (400, 1)),
         (500, false, (500, 1)),
         (1000, false, (all - 1000, 0)),
         (chunk + 1, false, (299, 0)),
     ] {
-        assert_eq!(extent(&told, from..all, goes_on), found, "{from} {goes_on}");
+        assert_eq!(
+            extent(&reported, from..all, goes_on),
+            found,
+            "{from} {goes_on}"
+        );
     }
     // It alone is in its chunk: what lies before it needs no record, and what follows it does.
-    let mut told = ToldRange::default();
-    told.tell(&held.extent(0, 400).unwrap(), 500, 0);
-    assert_eq!(extent(&told, 0..500, false), (100, 0));
+    let mut reported = ReportedRange::default();
+    reported.report(&held.extent(0, 400).unwrap(), 500, 0);
+    assert_eq!(extent(&reported, 0..500, false), (100, 0));
     for goes_on in [false, true] {
-        assert_eq!(extent(&told, 500..900, goes_on), (400, 1));
+        assert_eq!(extent(&reported, 500..900, goes_on), (400, 1));
     }
 }
 
@@ -80,9 +91,9 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
     let held = host.hold_file(id).unwrap();
     let (start, len) = (300, CHUNK + 1000);
     expected[start..start + len].copy_from_slice(&content[70..70 + len]);
-    let mut told = ToldRange::default();
+    let mut reported = ReportedRange::default();
     let edge = (start + len) as u64;
-    told.tell(&held.extent(70, len).unwrap(), edge, 0);
+    reported.report(&held.extent(70, len).unwrap(), edge, 0);
     for used in [Use::Read, Use::Pass] {
         for (from, to, parts) in [
             (0, edge + 9, 3),
@@ -90,7 +101,7 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
             (301, edge - 1, 1),
             (0, 300, 1),
         ] {
-            let (count, got) = gathered_told(&adapter, &told, from..to, used).unwrap();
+            let (count, got) = gathered_told(&adapter, &reported, from..to, used).unwrap();
             assert!(got == expected[from as usize..to as usize], "{from} {to}");
             assert_eq!(count, if used == Use::Pass { parts } else { 1 });
         }
@@ -108,17 +119,17 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
         (0, 300, Ok(1)),
         (0, edge + 1, Err(BadStream)),
     ] {
-        let count = gathered_told(&adapter, &told, from..to, Use::Pass).map(|(count, _)| count);
+        let count = gathered_told(&adapter, &reported, from..to, Use::Pass).map(|(count, _)| count);
         assert_eq!(count, gathered, "{from} {to}");
     }
     // There is no such file.
-    let mut told = ToldRange::default();
+    let mut reported = ReportedRange::default();
     let extent = FileExtent {
         file: 9,
         offset: 0,
         len: len as u32,
     };
-    told.tell(&extent, edge, 0);
-    let found = gathered_told(&adapter, &told, start as u64..edge, Use::Pass);
+    reported.report(&extent, edge, 0);
+    let found = gathered_told(&adapter, &reported, start as u64..edge, Use::Pass);
     assert_eq!(found, Err(BadStream));
 }

@@ -1,6 +1,6 @@
 //! The range of a file that a send stream has, as a descriptor has told of it.
 //!
-//! Owns [`ToldRange`]. A connection of the stack keeps one, and gives it to `send_streams`, which
+//! Owns [`ReportedRange`]. A connection of the stack keeps one, and gives it to `send_streams`, which
 //! then looks for no record of the range in the stream's chunks.
 
 use crate::abi::FileExtent;
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// others the records in the chunks are read. It is the program's word what is in it, as it is
 /// with all payload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ToldRange {
+pub struct ReportedRange {
     /// Where it begins, in the lower 48 bits; in the others, which of the session's files it is.
     start_and_file: u64,
     len: u32,
@@ -28,7 +28,7 @@ pub(super) struct Split {
     pub(super) behind: Range<u64>,
 }
 
-impl ToldRange {
+impl ReportedRange {
     fn start(&self) -> u64 {
         self.start_and_file & ((1 << START_BITS) - 1)
     }
@@ -47,7 +47,7 @@ impl ToldRange {
 
     /// The stream ends with `extent` at `edge`. What was told before is kept instead if not all of
     /// it was `sent` yet, as far as the stream was.
-    pub fn tell(&mut self, extent: &FileExtent, edge: u64, sent: u64) {
+    pub fn report(&mut self, extent: &FileExtent, edge: u64, sent: u64) {
         let Some(start) = edge.checked_sub(extent.len.into()) else {
             return;
         };
@@ -102,23 +102,23 @@ mod tests {
     }
 
     /// The parts of 0..100 before, in and behind it, and where its first byte is.
-    fn parts(told: &ToldRange) -> ([Range<u64>; 3], Option<(u32, u64)>) {
+    fn parts(reported: &ReportedRange) -> ([Range<u64>; 3], Option<(u32, u64)>) {
         let Split {
             before,
             within,
             behind,
-        } = told.split(&(0..100));
-        let first = (!within.is_empty()).then(|| told.place_of(within.start));
+        } = reported.split(&(0..100));
+        let first = (!within.is_empty()).then(|| reported.place_of(within.start));
         ([before, within, behind], first)
     }
 
     #[test]
     fn one_that_goes_on_is_one_and_another_waits_until_the_first_was_sent() {
-        let mut told = ToldRange::default();
-        assert_eq!(parts(&told), ([0..100, 100..100, 100..100], None));
-        told.tell(&extent(3, 1000, 20), 30, 0);
+        let mut reported = ReportedRange::default();
+        assert_eq!(parts(&reported), ([0..100, 100..100, 100..100], None));
+        reported.report(&extent(3, 1000, 20), 30, 0);
         let first = ([0..10, 10..30, 30..100], Some((3, 1000)));
-        assert_eq!(parts(&told), first);
+        assert_eq!(parts(&reported), first);
         // Of another file, from another place there, behind a gap, and more than there is.
         for (extent, edge) in [
             (extent(4, 1020, 20), 50),
@@ -126,27 +126,30 @@ mod tests {
             (extent(3, 1020, 20), 51),
             (extent(3, 1020, 52), 51),
         ] {
-            told.tell(&extent, edge, 29);
-            assert_eq!(parts(&told), first);
+            reported.report(&extent, edge, 29);
+            assert_eq!(parts(&reported), first);
         }
-        told.tell(&extent(3, 1020, 20), 50, 0);
-        assert_eq!(parts(&told), ([0..10, 10..50, 50..100], Some((3, 1000))));
-        told.tell(&extent(5, 0, 30), 90, 50);
-        assert_eq!(parts(&told), ([0..60, 60..90, 90..100], Some((5, 0))));
-        assert!(told.begins_at(60) && !told.begins_at(61));
+        reported.report(&extent(3, 1020, 20), 50, 0);
+        assert_eq!(
+            parts(&reported),
+            ([0..10, 10..50, 50..100], Some((3, 1000)))
+        );
+        reported.report(&extent(5, 0, 30), 90, 50);
+        assert_eq!(parts(&reported), ([0..60, 60..90, 90..100], Some((5, 0))));
+        assert!(reported.begins_at(60) && !reported.begins_at(61));
     }
 
     #[test]
     fn a_stretch_that_it_does_not_reach_lies_before_it() {
-        let mut told = ToldRange::default();
-        told.tell(&extent(1, 7, 100), 300, 0);
+        let mut reported = ReportedRange::default();
+        reported.report(&extent(1, 7, 100), 300, 0);
         for range in [0..200, 300..400, 250..250] {
-            let split = told.split(&range);
+            let split = reported.split(&range);
             assert_eq!(split.before, range);
             assert!(split.within.is_empty() && split.behind.is_empty());
         }
-        let split = told.split(&(220..260));
+        let split = reported.split(&(220..260));
         assert!(split.before.is_empty() && split.behind.is_empty());
-        assert_eq!(told.place_of(split.within.start), (1, 27));
+        assert_eq!(reported.place_of(split.within.start), (1, 27));
     }
 }
