@@ -6,12 +6,10 @@
 //! `admission` does so. The queues of listeners that are over are `unaccepted`'s.
 
 use crate::request_error::RequestError;
-use crate::sessions::Sessions;
-use crate::socket::{Kind, Listening, Socket};
+use crate::socket::{Kind, Listening};
 use crate::status::Status;
 use longshore_hostif::adapter::ReceiveSlab;
-use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, SocketId};
-use longshore_tcp::Instant;
+use longshore_hostif::{ACCEPT_RECORD, SocketId};
 
 impl Listening {
     /// The process of `channel`, if that still lives, has read the records up to `consumed`.
@@ -61,35 +59,6 @@ impl Listening {
     /// in line have room.
     pub(crate) fn has_accepted(&self) -> bool {
         self.queue.has_accepted() || (self.queue.has_entering() && self.listener.may_establish())
-    }
-}
-
-impl Socket {
-    /// The program has a connection: it is no listener's any more. The process of `by` is given
-    /// it: the one that it was given to may be gone, whose channel `by` may be itself.
-    pub(crate) fn accepted(&mut self, by: Option<u16>, sessions: &mut Sessions, now: Instant) {
-        match &mut self.kind {
-            Kind::Stream(c) => c.listener = None,
-            Kind::Pair(p) => p.listener = None,
-            _ => {}
-        }
-        let edges = self.edges();
-        if let Some(s) = sessions.get_mut(self.session) {
-            if let Some(channel) = by {
-                self.subscribers.add(channel);
-                self.put_edges_to_one(&mut s.host, channel, edges);
-                s.host.wakeups.note_socket(self.id.index);
-                self.note_reported(now);
-            }
-            // What could not be said in a block that was not begun.
-            if edges.flags.contains(EdgeFlags::DEAD) {
-                self.put_edges(&mut s.host, edges);
-            }
-            if self.errors.is_some() {
-                s.host.blocks().set_error(self.id, 0, self.kept_errors());
-            }
-        }
-        self.apply_receive_buffer(sessions);
     }
 }
 

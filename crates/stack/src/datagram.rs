@@ -10,12 +10,11 @@ use outgoing::DatagramSender;
 use crate::access::Access;
 use crate::at_work::AtWork;
 use crate::counters::{Counters, EngineDrop};
-use crate::demux::{Demux, Ports, Reuse};
+use crate::demux::{Demux, Ports};
 use crate::endpoints::Endpoints;
 use crate::link::Link;
-use crate::request_error::RequestError;
 use crate::sessions::Sessions;
-use crate::socket::{Kind, Socket, any_ip, as_family};
+use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
 use longshore_tcp::Instant;
@@ -23,63 +22,6 @@ use std::net::SocketAddr;
 
 /// Datagrams that one socket may send in one turn.
 const DATAGRAMS_A_TURN: u32 = 64;
-
-impl Socket {
-    /// It, a datagram socket of this key, has no peer any more, nor what it had with it.
-    pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> Option<SocketAddr> {
-        let (local, given, v6) = (self.local?, self.given, self.options.ipv6);
-        let ip = if given.address() {
-            local.ip()
-        } else {
-            any_ip(v6)
-        };
-        if let Kind::Datagram(d) = &mut self.kind {
-            d.peer = None;
-            d.without_port = Some(ip).filter(|_| !given.port());
-        }
-        if given.port() {
-            let kept = SocketAddr::new(ip, local.port());
-            self.local = Some(kept);
-            if !given.address() {
-                udp.move_to(kept, key);
-            }
-            return Some(as_family(kept, v6));
-        }
-        // A port that nobody has chosen goes with the peer, and so it is with one that `bind` has
-        // chosen beside an address (Linux, `__udp_disconnect`).
-        self.local = None;
-        udp.release(local.port(), key);
-        Some(as_family(SocketAddr::new(ip, 0), v6))
-    }
-
-    /// The address that its program has bound it to, a datagram socket, while it has no port.
-    pub(crate) fn without_port(&self) -> Option<SocketAddr> {
-        match &self.kind {
-            Kind::Datagram(d) => d.without_port.map(|ip| SocketAddr::new(ip, 0)),
-            _ => None,
-        }
-    }
-
-    /// Binds it, a datagram socket of this key and of `user`, to any port.
-    pub(crate) fn bind_datagram(
-        &mut self,
-        key: u32,
-        udp: &mut Ports,
-        user: u32,
-        now: Instant,
-    ) -> Result<(), RequestError> {
-        let (v6, v6_only) = (self.options.ipv6, self.options.v6_only);
-        let port = udp.pick((key, now.0)).ok_or(RequestError::NoPortLeft)?;
-        let ip = self.without_port().map_or(any_ip(v6), |kept| kept.ip());
-        let local = SocketAddr::new(ip, port);
-        if !udp.bind(local, key, Reuse::default(), v6_only, user) {
-            return Err(RequestError::AddressInUse);
-        }
-        self.local = Some(local);
-        self.become_datagram();
-        Ok(())
-    }
-}
 
 impl Sockets {
     /// The UDP socket that has what comes from `remote` to `local`.

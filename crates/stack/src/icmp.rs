@@ -6,10 +6,10 @@
 
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::errors::{Reported, Reporter};
 use crate::handshake::Handshakes;
 use crate::link::net_time;
 use crate::socket::Socket;
+use crate::socket::{ReportedError, Reporter};
 use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::ipv4::protocol;
@@ -25,7 +25,7 @@ impl IcmpErrors<'_> {
     /// An ICMP error from `offender`, with what stands behind its header. A sender that does not
     /// know what we sent is not believed (RFC 5927 section 4.1).
     pub(crate) fn icmp_error(&mut self, error: Option<&IcmpError>, offender: IpAddr, data: &[u8]) {
-        let reported = error.map(|error| Reported {
+        let reported = error.map(|error| ReportedError {
             error,
             offender,
             data,
@@ -39,7 +39,7 @@ impl IcmpErrors<'_> {
     }
 
     /// Tells whom an error is about; whether it is about something that we sent.
-    fn is_about_ours(&mut self, reported: &Reported<'_>) -> bool {
+    fn is_about_ours(&mut self, reported: &ReportedError<'_>) -> bool {
         let error = reported.error;
         let local = SocketAddr::new(error.source, error.src_port);
         let remote = SocketAddr::new(error.destination, error.dst_port);
@@ -111,7 +111,7 @@ impl IcmpErrors<'_> {
     /// whether it is.
     fn path_mtu_reported(
         &mut self,
-        reported: &Reported<'_>,
+        reported: &ReportedError<'_>,
         mtu: u16,
         local: SocketAddr,
         remote: SocketAddr,

@@ -35,17 +35,17 @@
 //! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, how sockets are opened and connected, and why that is refused |
 //! | `binding` | what sockets are bound to, and from which addresses they connect |
-//! | `connection`, `endings`, `orphans` | what hosts are told of connections, how sockets end, and what becomes of those that no process holds |
+//! | `endings`, `orphans` | how sockets end, and what becomes of those that no process holds |
 //! | `stack`, `stack/served`, `stack/parts` | [`Stack`], which part a packet or a request is for, and what each borrows |
 //! | `at_work`, `stack/containment` | whose work is done, and what becomes of a session whose work has led to a panic |
-//! | `flush`, `put_edges` | what a turn has touched: sent and reported, each user its share |
+//! | `flush`, `socket/report`, `socket/put_edges` | what a turn has touched: sent and reported, each user its share |
 //! | `transfers`, `forward`, `forwards` | bytes that go from one socket to another |
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
-//! | `errors`, `error_queue` | ICMP errors, as programs are told of them |
+//! | `socket/errors`, `error_queue` | ICMP errors, as they are reported to programs |
 //! | `groups` | multicast and broadcasts |
-//! | `buffers`, `memory_pressure`, `returns`, `quiet` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
+//! | `socket/buffers`, `memory_pressure`, `returns`, `quiet` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
 //! | `counters`, `info`, `status` | what a run costs, and how sockets stand |
@@ -77,10 +77,8 @@ mod audience;
 #[cfg(feature = "bench")]
 pub mod bench;
 mod binding;
-mod buffers;
 mod bulk_senders;
 mod bytes;
-mod connection;
 mod cookies;
 mod counters;
 mod datagram;
@@ -88,7 +86,6 @@ mod demux;
 mod endings;
 mod endpoints;
 mod error_queue;
-mod errors;
 mod fast_open;
 mod fast_output;
 mod fetched;
@@ -106,7 +103,6 @@ mod input;
 mod input6;
 mod link;
 mod local_ports;
-mod low_water;
 mod memory_pressure;
 mod messages;
 mod orphans;
@@ -115,7 +111,6 @@ mod pair;
 mod pair_end;
 mod passive;
 mod published;
-mod put_edges;
 mod quiet;
 mod reported;
 mod request_error;

@@ -7,6 +7,7 @@
 //! loop calls once a turn.
 
 use crate::at_work::AtWork;
+use crate::session::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::sessions::Sessions;
 use crate::socket::Kind;
 use crate::sockets::Sockets;
@@ -14,14 +15,6 @@ use longshore_hostif::CHUNK;
 use longshore_hostif::adapter::ReceiveSlab;
 use longshore_tcp::Tcb;
 use longshore_wire::SeqNumber;
-
-/// Chunks that must be free before a connection is given data: what a whole
-/// receive buffer could need beyond what it has. Also what is kept for connections of which
-/// nearly all has been read, so that a program that reads one to its end is not held up by others that
-/// nobody reads.
-pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
-/// Chunks that a segment needs where all before it is there, or nothing was before it.
-pub(crate) const FEW_CHUNKS: u32 = 2;
 
 /// Of the connections without memory, so many are looked at in a turn.
 const LOOKS: usize = 16;

@@ -1,10 +1,9 @@
 //! Sockets that no process holds any more: what closing one of them does, and whether they still
 //! have something to deliver. `endings` closes them.
 
-use crate::sessions::Sessions;
-use crate::socket::{Connection, Kind, Options, Socket};
+use crate::socket::Socket;
 use crate::sockets::Sockets;
-use longshore_tcp::{Instant, Linger, State};
+use longshore_tcp::Instant;
 
 /// Sockets that are looked at, at a time, for what they have to deliver.
 const A_TURN: u32 = 64;
@@ -18,34 +17,6 @@ pub enum Undelivered {
     Unknown,
     /// Nothing is.
     None,
-}
-
-impl Socket {
-    /// Whether it is a connection that has not yet delivered all that was written, with the end.
-    fn has_undelivered(&self) -> bool {
-        let is_delivered = |c: &Connection| {
-            let state = c.tcb.state();
-            self.orphan && matches!(state, State::FinWait2 | State::TimeWait | State::Closed)
-        };
-        matches!(&self.kind, Kind::Stream(c) if !is_delivered(c))
-    }
-
-    /// What closing it does by what its program has noted; nobody waits for it.
-    pub(crate) fn linger_noted(&self, sessions: &Sessions) -> Linger {
-        let session = sessions.get(self.session).filter(|_| self.has_block());
-        Options::linger(session.and_then(|s| s.host.blocks().linger_noted(self.id)))
-    }
-
-    /// The process of `channel` has it no longer. Whether it is a listener, whose connections may
-    /// have to be told to others.
-    fn forget_subscriber(&mut self, channel: u16, now: Instant) -> bool {
-        self.subscribers.remove(channel);
-        let Kind::Listener(l) = &mut self.kind else {
-            return false;
-        };
-        l.audience.forget(channel, !l.queue.is_empty(), now);
-        true
-    }
 }
 
 impl Sockets {

@@ -10,7 +10,7 @@ use crate::address_pair::Sides;
 use crate::counters::Counters;
 use crate::handshake::Handshakes;
 use crate::host::Host;
-use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
+use crate::session::{FEW_CHUNKS, SPARE_CHUNKS};
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Options, Socket};
 use longshore_hostif::NONE;

@@ -5,48 +5,11 @@
 //! are flushed. How many chunks of a session are taken back in a turn is said by its
 //! [`Returns`](crate::returns::Returns).
 
-use crate::messages::Messages;
 use crate::returns::{LATER_US, QUIET_US};
 use crate::sessions::Sessions;
-use crate::socket::{Kind, Socket};
+use crate::socket::Kind;
 use crate::sockets::Sockets;
 use longshore_tcp::Instant;
-
-impl Socket {
-    /// Nothing has happened at it for a while: its host is told of what nobody waits for.
-    pub(crate) fn report_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
-        let edges = self.edges();
-        // An end that has come in this very turn, too: it is noted as told below.
-        let is_unreported = self.reported().is_some_and(|reported| {
-            edges.snd_acked != reported.snd_acked
-                || edges.rcv_edge != reported.rcv_edge
-                || edges.flags != reported.flags
-        });
-        let is_late = self
-            .messages
-            .as_deref()
-            .is_some_and(|m| m.piece_due() <= now);
-        if let Some(messages) = self.messages.as_deref_mut().filter(|_| is_late) {
-            messages.note_woken();
-        }
-        self.note_reported(now);
-        let piece_due = self.messages.as_deref().map(Messages::piece_due);
-        self.look_again(piece_due.unwrap_or(Instant::NEVER));
-        if is_late && let Some(s) = sessions.get_mut(self.session) {
-            let read = s
-                .host
-                .blocks()
-                .edges_noted(self.id)
-                .map_or(0, |(_, read)| read);
-            if read < edges.rcv_edge {
-                s.host.wake_after_all(self.id);
-            }
-        }
-        if is_unreported && let Some(s) = sessions.get_mut(self.session) {
-            self.put_edges(&mut s.host, edges);
-        }
-    }
-}
 
 impl Sockets {
     /// Sees to it that the host is told, some day, that what it sent is gone, and that its

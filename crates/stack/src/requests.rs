@@ -9,20 +9,19 @@
 
 mod answers;
 mod edges;
-mod options;
 mod questions;
 mod setup;
 
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
-use crate::errors::Reporter;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
+use crate::socket::OptionSet;
+use crate::socket::Reporter;
 use crate::socket::{Options, Socket};
 pub(crate) use edges::EdgesTaken;
 use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
 use longshore_tcp::Linger;
-use options::OptionSet;
 use questions::Reader;
 pub(crate) use setup::Setup;
 use std::collections::VecDeque;
@@ -290,7 +289,11 @@ impl Requests<'_> {
         if flags.intersects(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR)
             && let Some(socket) = self.setup.endpoints.sockets.get_mut(key)
         {
-            socket.report_to_others(from, &mut self.setup.endpoints.sessions, self.setup.now);
+            socket.report_to_others(
+                from.channel,
+                &mut self.setup.endpoints.sessions,
+                self.setup.now,
+            );
         }
         if flags.contains(EdgeFlags::RECORD_END) {
             let socket = self.setup.endpoints.sockets.get_mut(key);

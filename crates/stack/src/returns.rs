@@ -7,7 +7,6 @@
 //! each session has, and what of a socket says that it is done with; `quiet` takes them back.
 
 use crate::reported::Reported;
-use crate::socket::{Kind, Socket};
 use longshore_tcp::Instant;
 
 /// How long the end of a send stream must have been quiet, in microseconds. After the same
@@ -45,39 +44,6 @@ impl Reported {
             now.after_us(QUIET_US)
         } else {
             Instant::NEVER
-        }
-    }
-}
-
-impl Socket {
-    /// What its host was told, and how far that has written, if all of it is done with.
-    pub(crate) fn finished(&mut self) -> Option<(&mut Reported, u64)> {
-        let (reported, done, edge) = match &mut self.kind {
-            Kind::Stream(c) => (&mut c.reported, c.tcb.snd_acked(), c.tcb.snd_edge()),
-            Kind::Pair(p) => (&mut p.reported, p.snd.done(), p.snd.edge()),
-            Kind::Datagram(d) => (&mut d.reported, d.snd_done, d.snd_edge),
-            Kind::Listener(_) | Kind::Idle(_) => return None,
-        };
-        (done == edge).then_some((reported, edge))
-    }
-
-    /// What its host was told, if it has a send stream.
-    pub(crate) fn reported(&self) -> Option<&Reported> {
-        match &self.kind {
-            Kind::Stream(c) => Some(&c.reported),
-            Kind::Pair(p) => Some(&p.reported),
-            Kind::Datagram(d) => Some(&d.reported),
-            Kind::Listener(_) | Kind::Idle(_) => None,
-        }
-    }
-
-    /// It is to be looked at again at `at`, or not.
-    pub(crate) fn look_again(&mut self, at: Instant) {
-        match &mut self.kind {
-            Kind::Stream(c) => c.report_due = at,
-            Kind::Pair(p) => p.waits.set_report_due(at),
-            Kind::Datagram(d) => d.report_due = (!at.is_never()).then_some(at),
-            Kind::Listener(_) | Kind::Idle(_) => {}
         }
     }
 }

@@ -12,6 +12,14 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Chunks that must be free before a connection is given data: what a whole
+/// receive buffer could need beyond what it has. Also what is kept for connections of which
+/// nearly all has been read, so that a program that reads one to its end is not held up by others that
+/// nobody reads.
+pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+/// Chunks that a segment needs where all before it is there, or nothing was before it.
+pub(crate) const FEW_CHUNKS: u32 = 2;
+
 /// Threads and poll sets of one session that are woken in one turn.
 const WAKEUPS_A_TURN: usize = 32;
 

@@ -1,8 +1,19 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
+mod buffers;
+mod datagram;
+mod errors;
+mod listener;
+mod low_water;
 mod options;
 mod packet_options;
 mod ports;
+mod put_edges;
+mod received;
+mod report;
+mod set_option;
+mod subscribers;
+mod written;
 
 use crate::accept_queue::AcceptQueue;
 use crate::account::SocketShare;
@@ -16,11 +27,13 @@ use crate::forwards::Forwarding;
 use crate::messages::Messages;
 use crate::pair_end::Pair;
 use crate::reported::Reported;
-use crate::timers::Alarm;
+use crate::timers::{Alarm, Wheel};
+pub(crate) use errors::{ReportedError, Reporter};
 use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
 use longshore_hostif::{Moved, SocketId, SocketKind};
 use longshore_tcp::{FastOpenQueue, Instant, Listener, Tcb};
 pub(crate) use options::Options;
+pub(crate) use set_option::OptionSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A socket.
@@ -338,6 +351,44 @@ impl Socket {
     pub(crate) fn count_payload(counts: [&mut Moved; 2], moved: &Moved) {
         for count in counts {
             count.add(moved);
+        }
+    }
+
+    /// Sees to it that the wheel names the socket, by its key, when it has a deadline.
+    #[inline]
+    pub(crate) fn arm(&mut self, wheel: &mut Wheel<u32>, key: u32) {
+        let deadline = match &self.kind {
+            Kind::Stream(c) => c.deadline(),
+            Kind::Datagram(d) => d.report_due.unwrap_or(Instant::NEVER),
+            Kind::Pair(p) => p.deadline().unwrap_or(Instant::NEVER),
+            Kind::Listener(l) => l.audience.deadline(),
+            Kind::Idle(_) => Instant::NEVER,
+        };
+        wheel.set_or_clear(&mut self.alarm, key, deadline);
+    }
+}
+
+impl Kind {
+    /// What it receives lies in.
+    pub(crate) fn receive_stream(&self) -> Option<&ReceiveStream> {
+        match self {
+            Self::Stream(c) => Some(&c.rcv),
+            Self::Pair(p) => Some(p.rcv.stream()),
+            Self::Listener(l) => Some(&l.rcv),
+            Self::Datagram(d) => d.rcv.as_ref(),
+            Self::Idle(_) => None,
+        }
+    }
+
+    /// As `receive_stream`, to be told of.
+    #[inline]
+    pub(crate) fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
+        match self {
+            Self::Stream(c) => Some(&mut c.rcv),
+            Self::Pair(p) => Some(p.rcv.stream_mut()),
+            Self::Listener(l) => Some(&mut l.rcv),
+            Self::Datagram(d) => d.rcv.as_mut(),
+            Self::Idle(_) => None,
         }
     }
 }

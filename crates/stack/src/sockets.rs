@@ -104,7 +104,7 @@ impl Sockets {
     #[inline]
     pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Socket> {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::access(self.slab.get(key));
+        crate::testing::access(self.slab.get(key).map(|socket| socket.session));
         self.slab.get_mut(key)
     }
 
@@ -112,7 +112,7 @@ impl Sockets {
     #[inline]
     pub(crate) fn get_with_wheel(&mut self, key: u32) -> Option<(&mut Socket, &mut Wheel<u32>)> {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::access(self.slab.get(key));
+        crate::testing::access(self.slab.get(key).map(|socket| socket.session));
         Some((self.slab.get_mut(key)?, &mut self.wheel))
     }
 
@@ -120,7 +120,7 @@ impl Sockets {
     #[inline]
     pub(crate) fn get_with_senders(&mut self, key: u32) -> Option<(&mut Socket, &mut BulkSenders)> {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::access(self.slab.get(key));
+        crate::testing::access(self.slab.get(key).map(|socket| socket.session));
         Some((self.slab.get_mut(key)?, &mut self.bulk_senders))
     }
 
@@ -225,20 +225,5 @@ impl Sockets {
         for key in std::mem::take(&mut self.unresolved) {
             self.touch(key);
         }
-    }
-}
-
-impl Socket {
-    /// Sees to it that the wheel names the socket, by its key, when it has a deadline.
-    #[inline]
-    pub(crate) fn arm(&mut self, wheel: &mut Wheel<u32>, key: u32) {
-        let deadline = match &self.kind {
-            Kind::Stream(c) => c.deadline(),
-            Kind::Datagram(d) => d.report_due.unwrap_or(Instant::NEVER),
-            Kind::Pair(p) => p.deadline().unwrap_or(Instant::NEVER),
-            Kind::Listener(l) => l.audience.deadline(),
-            Kind::Idle(_) => Instant::NEVER,
-        };
-        wheel.set_or_clear(&mut self.alarm, key, deadline);
     }
 }

@@ -1,6 +1,5 @@
 //! Panics where a test wants them; in no build but those of tests.
 
-use crate::socket::Socket;
 use std::cell::Cell;
 
 /// What such a panic says.
@@ -107,9 +106,9 @@ pub fn panic_no_more() -> Option<u32> {
     feature = "counted",
     allow(dead_code, reason = "what is counted is what the product does")
 )]
-pub(crate) fn access(socket: Option<&Socket>) {
-    if let Some(socket) = socket {
-        step(At::Session(socket.session));
+pub(crate) fn access(session: Option<u32>) {
+    if let Some(session) = session {
+        step(At::Session(session));
     }
 }
 
@@ -127,8 +126,8 @@ pub(crate) fn half_open_goes() {
     feature = "counted",
     allow(dead_code, reason = "what is counted is what the product does")
 )]
-pub(crate) fn lists_anew(socket: &Socket) {
-    step(At::Listed(socket.session));
+pub(crate) fn lists_anew(session: u32) {
+    step(At::Listed(session));
 }
 
 /// A half-open connection is about to be put on the lists anew.
@@ -145,8 +144,8 @@ pub(crate) fn lists_half_open_anew() {
     feature = "counted",
     allow(dead_code, reason = "what is counted is what the product does")
 )]
-pub(crate) fn parts_with(socket: &Socket) {
-    step(At::Parted(socket.session));
+pub(crate) fn parts_with(session: u32) {
+    step(At::Parted(session));
 }
 
 /// A session is about to end for a panic.

@@ -1,13 +1,10 @@
 //! What the two ends of a connection between two of our own do to each other as one of them is
 //! flushed or closed: bytes, ends of streams, resets. `pair` calls it in this order.
 
-use crate::low_water::Marks;
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
-use crate::sessions::Sessions;
-use crate::socket::{Kind, Socket};
+use crate::socket::Kind;
 use crate::transfers::Transfers;
 use longshore_hostif::NONE;
-use longshore_tcp::Instant;
 
 impl Transfers<'_> {
     /// Moves what can be moved of what `key` sends; how many pieces that were. `None` if what there
@@ -191,51 +188,5 @@ impl Transfers<'_> {
         }
         self.sockets.touch_other_end(other);
         self.sockets.touch(key);
-    }
-}
-
-impl Socket {
-    /// Tells the host of an end where its streams stand, if that is worth it; whether it was told of
-    /// less than it waits for, and so nobody is woken.
-    fn report_pair(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
-        if !self.has_block() || self.orphan {
-            return false;
-        }
-        let edges = self.edges();
-        let quarter = u64::from(self.options.send_buffer / 4);
-        let Kind::Pair(p) = &mut self.kind else {
-            return false;
-        };
-        let marks = Marks::of(&self.options, self.options.receive_buffer);
-        let (reported, written) = (p.reported, p.snd.edge());
-        let has_lowat = self.options.have_lowat();
-        let has_sent = has_lowat && {
-            let s = sessions.get(self.session);
-            s.is_some_and(|s| marks.has_sent(s, self.id, written, p.snd.moved()))
-        };
-        let is_new = edges.rcv_edge > p.reported.rcv_edge
-            || edges.flags != p.reported.flags
-            || p.rcv.has_unreported_urgent()
-            || has_sent;
-        let unacknowledged = edges.snd_acked - p.reported.snd_acked;
-        if !is_new && unacknowledged < quarter {
-            return false;
-        }
-        let is_urgent = p.rcv.report_urgent();
-        self.note_reported(now);
-        if let Some(s) = sessions.get_mut(self.session) {
-            let is_awaited = is_urgent || has_sent || !has_lowat;
-            if !is_awaited && marks.is_too_little(s, self.id, (&reported, written), &edges, None) {
-                s.host.without_waking(|host| self.put_edges(host, edges));
-                return true;
-            } else {
-                self.put_edges(&mut s.host, edges);
-            }
-            if is_urgent {
-                // With what tells of it, so that a handler of SIGURG finds it.
-                s.host.owners().note_urgent(self.id, &edges);
-            }
-        }
-        false
     }
 }

@@ -5,8 +5,7 @@
 //! end's host says that it has read. So it has to say so before the room is used up.
 
 use crate::pair_end::Pair;
-use crate::sessions::Sessions;
-use crate::socket::{Kind, Options, Socket};
+use crate::socket::{Kind, Options};
 use crate::transfers::Transfers;
 
 /// Bytes that an end holds for its host at least, whatever its SO_RCVBUF: there
@@ -54,19 +53,5 @@ impl Transfers<'_> {
                     .set_unreported_limit(reader.id, unreported_limit.max(1) as u32);
             }
         }
-    }
-}
-
-impl Socket {
-    /// Says in its block, a listener's, whether own sockets wait to enter its full queue.
-    pub(crate) fn mark_entering(&self, sessions: &Sessions) {
-        let (Kind::Listener(l), Some(session)) = (&self.kind, sessions.get(self.session)) else {
-            return;
-        };
-        let host = &session.host;
-        host.blocks()
-            .mark_waiting(self.id.index, l.queue.has_entering());
-        // What its host has accepted and said for later.
-        host.pending.hurry();
     }
 }

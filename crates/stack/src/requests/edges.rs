@@ -6,11 +6,11 @@ use crate::memory_pressure::grant_to_reader;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
-use crate::socket::{Connection, Datagram, Kind, Socket};
+use crate::socket::{Connection, Datagram, Kind};
 use crate::sockets::Sockets;
 use crate::transfers::Transfers;
-use longshore_hostif::adapter::{Immediate, ReceiveSlab};
-use longshore_hostif::{EdgeFlags, FileExtent, STREAM_MAX};
+use longshore_hostif::adapter::ReceiveSlab;
+use longshore_hostif::{EdgeFlags, STREAM_MAX};
 use longshore_tcp::Instant;
 
 /// What the host says of its side of a socket's streams.
@@ -121,85 +121,6 @@ impl Datagram {
         }
         self.snd_edge = self.snd_edge.max(claimed.snd_edge);
         Ok(())
-    }
-}
-
-impl Socket {
-    /// How far its host has written, as far as is known here.
-    pub(crate) fn snd_edge(&self) -> u64 {
-        match &self.kind {
-            Kind::Stream(c) => c.tcb.snd_edge(),
-            Kind::Pair(p) => p.snd.edge(),
-            Kind::Datagram(d) => d.snd_edge,
-            Kind::Listener(_) | Kind::Idle(_) => 0,
-        }
-    }
-
-    /// What came with a move of edges is looked for there, as far as it was not written before:
-    /// of that, its chunks may be another's by now.
-    #[inline]
-    pub(crate) fn keep_immediate(&mut self, immediate: &Immediate) {
-        if !immediate.is_empty() {
-            self.immediate = immediate.beyond(self.snd_edge());
-        }
-    }
-
-    /// What the host has written up to `edge` ends with bytes of a file.
-    pub(super) fn note_extent(&mut self, extent: &FileExtent, edge: u64) {
-        if let Kind::Stream(c) = &mut self.kind {
-            c.fetched.note_range(extent, edge);
-        }
-    }
-
-    /// What the host has written up to `edge` ends with an urgent byte.
-    pub(super) fn host_urgent(&mut self, edge: u64) {
-        match &mut self.kind {
-            Kind::Stream(c) => c.tcb.send_stream().set_urgent(edge),
-            Kind::Pair(p) => p.snd.set_urgent(edge),
-            _ => {}
-        }
-    }
-
-    /// What the host has written up to `edge` ends with a record; whether that could be noted.
-    /// Between two of our own no segments are, and nothing is to be kept apart.
-    #[cold]
-    pub(super) fn host_record_end(&mut self, edge: u64) -> bool {
-        match &mut self.kind {
-            Kind::Stream(c) => c.tcb.send_stream().end_record(edge),
-            _ => true,
-        }
-    }
-
-    /// The process of `channel` has it, too, from now on.
-    pub(super) fn subscribe(&mut self, channel: u16, sessions: &mut Sessions, now: Instant) {
-        let Some(session) = sessions.get_mut(self.session) else {
-            return;
-        };
-        self.subscribers.add(channel);
-        let edges = self.edges();
-        if self.subscribers.single() == Some(channel) {
-            self.put_edges(&mut session.host, edges);
-        } else {
-            self.put_edges_to_one(&mut session.host, channel, edges);
-        }
-        session.host.wakeups.note_socket(self.id.index);
-        if self.subscribers.single() == Some(channel) {
-            self.note_reported(now);
-        }
-        // Others may still have to be told of what has happened in this turn.
-    }
-
-    /// A process has shut a half of it down that others have too: they look at its block, where
-    /// it says so.
-    pub(super) fn report_to_others(&mut self, from: From, sessions: &mut Sessions, now: Instant) {
-        if self.subscribers.single() == Some(from.channel) {
-            return;
-        }
-        let edges = self.edges();
-        self.note_reported(now);
-        if let Some(s) = sessions.get_mut(from.session) {
-            self.put_edges(&mut s.host, edges);
-        }
     }
 }
 

@@ -234,7 +234,7 @@ impl<'a> Containment<'a> {
     /// What others keep for a socket that was taken out.
     fn part_with(&mut self, socket: Socket) {
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::parts_with(&socket);
+        crate::testing::parts_with(socket.session);
         match socket.kind {
             Kind::Listener(l) => self
                 .stack
@@ -296,7 +296,7 @@ impl Sockets {
             return;
         };
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
-        crate::testing::lists_anew(socket);
+        crate::testing::lists_anew(socket.session);
         if matches!(&socket.kind, Kind::Stream(c) if c.tcb.is_denied_room()) {
             self.denied_memory.push_back(key);
         }

@@ -12,7 +12,7 @@ use super::Stack;
 use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow};
 use crate::link::Link;
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
 use longshore_frames::{LinkKind, RxChecksum, RxMeta};
 use longshore_hostif::adapter::{ReceiveSlab, ReceiveStream};

@@ -15,7 +15,7 @@
 
 use super::Stack;
 use crate::at_work::AtWork;
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use crate::session::Session;
 use crate::socket::{Connection, Kind, Socket};
 use longshore_frames::{PortError, RECV_ROOM, RecvBuffer, RxChecksum, RxMeta, SharedRooms};

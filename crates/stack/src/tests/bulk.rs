@@ -3,7 +3,7 @@
 use super::off_path::accepted;
 use super::single::Single;
 use super::streams::append;
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use crate::socket::Kind;
 use longshore_hostif::{EdgeFlags, Geometry, Request, SocketId};
 use longshore_wire::tcp::TcpHeader;

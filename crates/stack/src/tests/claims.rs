@@ -7,7 +7,7 @@ mod several;
 use super::off_path::{GEOMETRY, accepted};
 use super::single::{CLIENT, Single};
 use super::streams::{append, copy_out};
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use longshore_hostif::{
     ACCEPT_RECORD, Completion, DatagramRecord, EdgeFlags, Edges, Features, Geometry, HostChannel,
     OptionName, Request, SocketId, SocketKind, datagram_span,

@@ -5,7 +5,7 @@ use super::off_path::{GEOMETRY, accepted};
 use super::single::{CLIENT, HALF_OPEN, ISN, SERVER, Sent, Single, header};
 use super::streams::copy_out;
 use crate::host::{Defaults, Host};
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use longshore_hostif::{
     Completion, EdgeFlags, Geometry, OptionName, Request, SocketId, SocketKind,
 };

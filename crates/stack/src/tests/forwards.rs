@@ -4,7 +4,7 @@
 use super::off_path::accepted;
 use super::single::Single;
 use super::streams;
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use crate::socket::Kind;
 use longshore_hostif::{EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketKind};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};

@@ -8,7 +8,7 @@ use super::streams::copy_out;
 use crate::Account;
 use crate::counters::EngineDrop;
 use crate::host::{Defaults, Host};
-use crate::memory_pressure::FEW_CHUNKS;
+use crate::session::FEW_CHUNKS;
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
 };

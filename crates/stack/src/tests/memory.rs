@@ -3,7 +3,7 @@
 
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, Geometry, OptionName, SocketId};
 use longshore_wire::tcp::TcpHeader;
 use std::sync::atomic::Ordering;

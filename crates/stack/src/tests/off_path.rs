@@ -4,7 +4,7 @@
 //! memory and of what is sent, and is counted by its reason.
 
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
-use crate::memory_pressure::{FEW_CHUNKS, SPARE_CHUNKS};
+use crate::session::{FEW_CHUNKS, SPARE_CHUNKS};
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, CHUNK, EdgeFlags, Geometry, Request, SocketId, SocketKind,
 };

@@ -6,7 +6,7 @@ use super::super::off_path::accepted;
 use super::super::single::{CLIENT, ISN, SERVER, Sent, Single, header};
 use super::super::streams::copy_out;
 use crate::Received;
-use crate::memory_pressure::SPARE_CHUNKS;
+use crate::session::SPARE_CHUNKS;
 use crate::socket::Kind;
 use crate::stack::in_place::LEAST_RUN;
 use longshore_frames::{

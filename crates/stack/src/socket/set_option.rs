@@ -9,7 +9,7 @@ use longshore_tcp::Instant;
 
 /// What is still to be done when an option was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OptionSet {
+pub(crate) enum OptionSet {
     /// Nothing.
     Done,
     /// The socket is to be looked at at the end of the turn.
@@ -20,7 +20,7 @@ pub(super) enum OptionSet {
 
 impl Socket {
     /// Sets an option, as its program asks. Which port it takes is said otherwise.
-    pub(super) fn set_option(
+    pub(crate) fn set_option(
         &mut self,
         name: OptionName,
         value: u64,

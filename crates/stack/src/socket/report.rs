@@ -1,10 +1,11 @@
-//! What the host of a socket is told: where its streams stand, when that is worth a descriptor,
+//! What the host of a socket is told of where its streams stand, when that is worth a descriptor,
 //! and who is woken by it.
 //!
 //! Called by `flush` at the end of a turn, by the timers for what was put off, and by `pair`.
 
-use crate::low_water::Marks;
+use super::low_water::Marks;
 use crate::messages::Messages;
+use crate::reported::Reported;
 use crate::returns::QUIET_US;
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Socket};
@@ -14,7 +15,7 @@ use longshore_tcp::{Error, Instant};
 impl Connection {
     /// Where its streams stand.
     #[inline(always)]
-    pub(super) fn edges(&self) -> Edges {
+    pub(crate) fn edges(&self) -> Edges {
         let mut flags = EdgeFlags::empty();
         flags.set(EdgeFlags::CONNECTED, self.tcb.is_open_to_user());
         flags.set(EdgeFlags::PEER_FIN, self.tcb.receive_status().is_closed());
@@ -52,7 +53,7 @@ impl Connection {
     /// Sees to it that acknowledgments of which the host was not told are told later, if all
     /// that was `written` is acknowledged.
     #[inline(always)]
-    pub(super) fn report_later(&mut self, snd_acked: u64, written: u64, now: Instant) {
+    pub(crate) fn report_later(&mut self, snd_acked: u64, written: u64, now: Instant) {
         let is_new = snd_acked != self.reported.snd_acked;
         if is_new && snd_acked == written && self.report_due.is_never() {
             self.report_due = now.after_us(QUIET_US);
@@ -61,7 +62,7 @@ impl Connection {
 
     /// The host has just been told of these.
     #[inline]
-    pub(super) fn note_reported(&mut self, edges: &Edges, now: Instant) {
+    pub(crate) fn note_reported(&mut self, edges: &Edges, now: Instant) {
         self.reported.rcv_edge = edges.rcv_edge;
         self.reported.snd_acked = edges.snd_acked;
         self.reported.flags = edges.flags;
@@ -116,9 +117,61 @@ impl Socket {
             Kind::Listener(_) | Kind::Idle(_) => {}
         }
     }
-}
 
-impl Socket {
+    /// What its host was told, if it has a send stream.
+    pub(crate) fn reported(&self) -> Option<&Reported> {
+        match &self.kind {
+            Kind::Stream(c) => Some(&c.reported),
+            Kind::Pair(p) => Some(&p.reported),
+            Kind::Datagram(d) => Some(&d.reported),
+            Kind::Listener(_) | Kind::Idle(_) => None,
+        }
+    }
+
+    /// It is to be looked at again at `at`, or not.
+    pub(crate) fn look_again(&mut self, at: Instant) {
+        match &mut self.kind {
+            Kind::Stream(c) => c.report_due = at,
+            Kind::Pair(p) => p.waits.set_report_due(at),
+            Kind::Datagram(d) => d.report_due = (!at.is_never()).then_some(at),
+            Kind::Listener(_) | Kind::Idle(_) => {}
+        }
+    }
+
+    /// Nothing has happened at it for a while: its host is told of what nobody waits for.
+    pub(crate) fn report_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
+        let edges = self.edges();
+        // An end that has come in this very turn, too: it is noted as told below.
+        let is_unreported = self.reported().is_some_and(|reported| {
+            edges.snd_acked != reported.snd_acked
+                || edges.rcv_edge != reported.rcv_edge
+                || edges.flags != reported.flags
+        });
+        let is_late = self
+            .messages
+            .as_deref()
+            .is_some_and(|m| m.piece_due() <= now);
+        if let Some(messages) = self.messages.as_deref_mut().filter(|_| is_late) {
+            messages.note_woken();
+        }
+        self.note_reported(now);
+        let piece_due = self.messages.as_deref().map(Messages::piece_due);
+        self.look_again(piece_due.unwrap_or(Instant::NEVER));
+        if is_late && let Some(s) = sessions.get_mut(self.session) {
+            let read = s
+                .host
+                .blocks()
+                .edges_noted(self.id)
+                .map_or(0, |(_, read)| read);
+            if read < edges.rcv_edge {
+                s.host.wake_after_all(self.id);
+            }
+        }
+        if is_unreported && let Some(s) = sessions.get_mut(self.session) {
+            self.put_edges(&mut s.host, edges);
+        }
+    }
+
     /// Counts the payload that the common path has placed.
     #[inline]
     pub(crate) fn count_landed(&mut self, sessions: &mut Sessions) {
@@ -224,6 +277,50 @@ impl Socket {
             self.put_short_edges(&mut s.host, edges);
         } else {
             s.host.put_edges_to(&self.subscribers, self.id, edges);
+        }
+        false
+    }
+
+    /// Tells the host of an end where its streams stand, if that is worth it; whether it was told of
+    /// less than it waits for, and so nobody is woken.
+    pub(crate) fn report_pair(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
+        if !self.has_block() || self.orphan {
+            return false;
+        }
+        let edges = self.edges();
+        let quarter = u64::from(self.options.send_buffer / 4);
+        let Kind::Pair(p) = &mut self.kind else {
+            return false;
+        };
+        let marks = Marks::of(&self.options, self.options.receive_buffer);
+        let (reported, written) = (p.reported, p.snd.edge());
+        let has_lowat = self.options.have_lowat();
+        let has_sent = has_lowat && {
+            let s = sessions.get(self.session);
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, p.snd.moved()))
+        };
+        let is_new = edges.rcv_edge > p.reported.rcv_edge
+            || edges.flags != p.reported.flags
+            || p.rcv.has_unreported_urgent()
+            || has_sent;
+        let unacknowledged = edges.snd_acked - p.reported.snd_acked;
+        if !is_new && unacknowledged < quarter {
+            return false;
+        }
+        let is_urgent = p.rcv.report_urgent();
+        self.note_reported(now);
+        if let Some(s) = sessions.get_mut(self.session) {
+            let is_awaited = is_urgent || has_sent || !has_lowat;
+            if !is_awaited && marks.is_too_little(s, self.id, (&reported, written), &edges, None) {
+                s.host.without_waking(|host| self.put_edges(host, edges));
+                return true;
+            } else {
+                self.put_edges(&mut s.host, edges);
+            }
+            if is_urgent {
+                // With what tells of it, so that a handler of SIGURG finds it.
+                s.host.owners().note_urgent(self.id, &edges);
+            }
         }
         false
     }

@@ -25,7 +25,7 @@ const EMSGSIZE: u16 = 90;
 
 /// An ICMP error with the message that brought it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reported<'a> {
+pub(crate) struct ReportedError<'a> {
     pub(crate) error: &'a IcmpError,
     /// The sender of the message.
     pub(crate) offender: IpAddr,
@@ -33,7 +33,7 @@ pub(crate) struct Reported<'a> {
     pub(crate) data: &'a [u8],
 }
 
-impl Reported<'_> {
+impl ReportedError<'_> {
     /// The part of the quoted packet that programs get: what a datagram carried, and a
     /// segment from its header on.
     fn quoted(&self) -> &[u8] {
@@ -121,7 +121,7 @@ impl Socket {
 
     /// An error about a datagram of its: a connected socket gets it if it will not pass by
     /// itself, and one that has asked for errors gets all, as in Linux.
-    pub(crate) fn datagram_failed(&mut self, reported: &Reported<'_>, reporter: Reporter<'_>) {
+    pub(crate) fn datagram_failed(&mut self, reported: &ReportedError<'_>, reporter: Reporter<'_>) {
         let connected = matches!(&self.kind, Kind::Datagram(d) if d.peer.is_some());
         let options = &self.options.datagrams;
         let asked = options.asks_for_errors(reported.error.destination);
@@ -140,7 +140,7 @@ impl Socket {
     /// told at once if it lives on, and finds a report if it was not made, as in Linux.
     pub(crate) fn segment_failed(
         &mut self,
-        reported: &Reported<'_>,
+        reported: &ReportedError<'_>,
         lives: bool,
         reporter: Reporter<'_>,
     ) {
@@ -151,7 +151,7 @@ impl Socket {
     }
 
     /// It lives on, and has a pending error; its report is kept if it is `asked` for.
-    fn failed(&mut self, reported: &Reported<'_>, asked: bool, reporter: Reporter<'_>) {
+    fn failed(&mut self, reported: &ReportedError<'_>, asked: bool, reporter: Reporter<'_>) {
         if asked && self.has_block() {
             self.put_report(reported.report(), reported.quoted(), reporter.counters);
         }

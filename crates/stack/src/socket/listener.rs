@@ -81,6 +81,18 @@ pub(crate) struct ListenerFlushed {
 }
 
 impl Socket {
+    /// Says in its block, a listener's, whether own sockets wait to enter its full queue.
+    pub(crate) fn mark_entering(&self, sessions: &Sessions) {
+        let (Kind::Listener(l), Some(session)) = (&self.kind, sessions.get(self.session)) else {
+            return;
+        };
+        let host = &session.host;
+        host.blocks()
+            .mark_waiting(self.id.index, l.queue.has_entering());
+        // What its host has accepted and said for later.
+        host.pending.hurry();
+    }
+
     /// Tells the host of a listener of the connections that have come; `None` if it is none.
     pub(crate) fn flush_listener(
         &mut self,

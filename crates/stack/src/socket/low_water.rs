@@ -5,9 +5,9 @@
 //! Owns [`Marks`], of which `connection` and `pair` ask, for sockets that have one, whether
 //! what they tell is what is waited for.
 
-use crate::memory_pressure::FEW_CHUNKS;
 use crate::messages::Messages;
 use crate::reported::Reported;
+use crate::session::FEW_CHUNKS;
 use crate::session::Session;
 use crate::socket::{Options, Socket};
 use longshore_hostif::adapter::ReceiveStream;

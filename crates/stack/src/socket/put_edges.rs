@@ -4,9 +4,9 @@
 //! All that is told of a stream goes through here: what its receive stream holds to be told
 //! in a descriptor counts as there only for the one process that takes it.
 
-use crate::socket::{Kind, Socket};
+use crate::socket::Socket;
 use longshore_hostif::Edges;
-use longshore_hostif::adapter::{AdapterSession, ReceiveStream};
+use longshore_hostif::adapter::AdapterSession;
 
 impl Socket {
     /// Tells all processes that have it where its streams stand.
@@ -46,31 +46,6 @@ impl Socket {
             let placed = host.place_short(stream, to);
             let to_host = &mut self.payload.to_host;
             to_host.add(&placed.into());
-        }
-    }
-}
-
-impl Kind {
-    /// What it receives lies in.
-    pub(crate) fn receive_stream(&self) -> Option<&ReceiveStream> {
-        match self {
-            Self::Stream(c) => Some(&c.rcv),
-            Self::Pair(p) => Some(p.rcv.stream()),
-            Self::Listener(l) => Some(&l.rcv),
-            Self::Datagram(d) => d.rcv.as_ref(),
-            Self::Idle(_) => None,
-        }
-    }
-
-    /// As `receive_stream`, to be told of.
-    #[inline]
-    pub(crate) fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
-        match self {
-            Self::Stream(c) => Some(&mut c.rcv),
-            Self::Pair(p) => Some(p.rcv.stream_mut()),
-            Self::Listener(l) => Some(&mut l.rcv),
-            Self::Datagram(d) => d.rcv.as_mut(),
-            Self::Idle(_) => None,
         }
     }
 }
