@@ -6,7 +6,7 @@
 //! is more than the caches hold, each byte comes from memory: with eight streams of 2 MiB each a byte
 //! costs the engine 1.3 times as much as with eight of 768 KiB.
 //!
-//! Owns [`BulkSenders`], which counts them; [`buffers`](crate::buffers) asks it at each
+//! Owns [`BulkSenders`], which counts them; `socket/buffers` asks it at each
 //! acknowledgment. Which senders count is seen anew in each period, so that none has to be
 //! taken off.
 

@@ -18,41 +18,39 @@ use std::net::IpAddr;
 /// still taken (RFC 7413 section 4.1.2).
 const KEY_LIFE_US: u64 = 3_600_000_000;
 
-impl Socket {
-    /// What it, a listener, makes of the Fast Open option of a SYN. Data are taken if
-    /// there is room for them, and for one more connection to accept.
-    pub(crate) fn judge_fast_open(
-        &mut self,
-        (demux, host): (&Demux, &dyn Host),
-        (local, remote): Sides,
-        segment: &Segment<'_>,
-        room: bool,
-        now: Instant,
-    ) -> FastOpenVerdict {
-        let usage = self.options.fast_open_use;
-        let Kind::Listener(l) = &mut self.kind else {
-            return FastOpenVerdict::default();
-        };
-        let (client, server) = (remote.ip().to_canonical(), local.ip().to_canonical());
-        let cookie = |last: bool| match host.fast_open_keys() {
-            Some((Some(key), None)) => (!last).then(|| key.cookie(client, server)).flatten(),
-            Some((Some(key), Some(before))) => {
-                let key = if last { before } else { key };
-                key.cookie(client, server)
-            }
-            _ => {
-                let age = (now.0 / KEY_LIFE_US).checked_sub(u64::from(last))?;
-                FastOpenCookie::new(&demux.hash(("fast open", client, age)).to_be_bytes())
-            }
-        };
-        let mut verdict = l.fast_open.judge(segment, usage, cookie);
-        let waits = l.listener.defers_accept(0) && segment.payload_len == 0;
-        if verdict.accept && (!room || waits || !l.listener.may_establish()) {
-            l.fast_open.on_done();
-            verdict.accept = false;
+/// What a listener makes of the Fast Open option of a SYN. Data are taken if
+/// there is room for them, and for one more connection to accept.
+pub(crate) fn judge(
+    socket: &mut Socket,
+    (demux, host): (&Demux, &dyn Host),
+    (local, remote): Sides,
+    segment: &Segment<'_>,
+    room: bool,
+    now: Instant,
+) -> FastOpenVerdict {
+    let usage = socket.options.fast_open_use;
+    let Kind::Listener(l) = &mut socket.kind else {
+        return FastOpenVerdict::default();
+    };
+    let (client, server) = (remote.ip().to_canonical(), local.ip().to_canonical());
+    let cookie = |last: bool| match host.fast_open_keys() {
+        Some((Some(key), None)) => (!last).then(|| key.cookie(client, server)).flatten(),
+        Some((Some(key), Some(before))) => {
+            let key = if last { before } else { key };
+            key.cookie(client, server)
         }
-        verdict
+        _ => {
+            let age = (now.0 / KEY_LIFE_US).checked_sub(u64::from(last))?;
+            FastOpenCookie::new(&demux.hash(("fast open", client, age)).to_be_bytes())
+        }
+    };
+    let mut verdict = l.fast_open.judge(segment, usage, cookie);
+    let waits = l.listener.defers_accept(0) && segment.payload_len == 0;
+    if verdict.accept && (!room || waits || !l.listener.may_establish()) {
+        l.fast_open.on_done();
+        verdict.accept = false;
     }
+    verdict
 }
 
 impl Sockets {

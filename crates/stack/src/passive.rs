@@ -8,6 +8,7 @@
 use crate::account::SocketShare;
 use crate::address_pair::Sides;
 use crate::counters::Counters;
+use crate::fast_open;
 use crate::handshake::Handshakes;
 use crate::host::Host;
 use crate::session::{FEW_CHUNKS, SPARE_CHUNKS};
@@ -54,7 +55,7 @@ impl Handshakes<'_> {
         let room = slab.is_some_and(|slab| slab.available() >= SPARE_CHUNKS);
         let (demux, sides) = (&self.endpoints.demux, (local, remote));
         let listening = self.endpoints.sockets.get_mut(listener)?;
-        let verdict = listening.judge_fast_open((demux, host), sides, segment, room, now);
+        let verdict = fast_open::judge(listening, (demux, host), sides, segment, room, now);
         let mss = self.responder.link.mss_to(remote.ip(), self.responder.now);
         let iss = match iss_after {
             Some(after) => after.add(1),

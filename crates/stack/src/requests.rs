@@ -11,20 +11,20 @@ mod answers;
 mod edges;
 mod questions;
 mod setup;
+mod unanswered;
 
 use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::OptionSet;
-use crate::socket::Reporter;
-use crate::socket::{Options, Socket};
+use crate::socket::{OptionSet, Options, Reporter, Socket};
 pub(crate) use edges::EdgesTaken;
 use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
 use longshore_tcp::Linger;
 use questions::Reader;
 pub(crate) use setup::Setup;
-use std::collections::VecDeque;
+pub use unanswered::LateBind;
+pub(crate) use unanswered::{Question, Unanswered};
 
 /// Which session, channel and socket a request came from.
 #[derive(Debug, Clone, Copy)]
@@ -33,71 +33,6 @@ pub struct From {
     pub session: u32,
     /// The channel of the process.
     pub channel: u16,
-}
-
-/// What a program wants to know of a socket. It is answered at the end of the
-/// turn, when the packets that came before it was asked have been taken, and what
-/// they led to has been sent.
-#[derive(Debug)]
-pub(crate) struct Question {
-    from: From,
-    request: Request,
-    query: Query,
-}
-
-/// A request to bind to an address that is in use. It is done once more when all that
-/// was published before it has been taken: another process may have closed its socket.
-#[derive(Debug)]
-pub struct LateBind {
-    from: From,
-    request: Request,
-    local: Address,
-}
-
-impl LateBind {
-    /// The session that has asked.
-    pub fn session(&self) -> u32 {
-        self.from.session
-    }
-}
-
-/// Requests that this turn has taken and not yet answered.
-#[derive(Debug, Default)]
-pub(crate) struct Unanswered {
-    questions: VecDeque<Question>,
-    /// What is to be bound at the end of this turn.
-    late_binds: Vec<LateBind>,
-}
-
-impl Unanswered {
-    /// Whether there are questions.
-    #[inline]
-    pub(crate) fn has_questions(&self) -> bool {
-        !self.questions.is_empty()
-    }
-
-    /// Whether there are requests to bind to addresses that were in use.
-    #[inline]
-    pub(crate) fn has_late_binds(&self) -> bool {
-        !self.late_binds.is_empty()
-    }
-
-    /// Takes these.
-    #[inline]
-    pub(crate) fn take_late_binds(&mut self) -> Vec<LateBind> {
-        std::mem::take(&mut self.late_binds)
-    }
-
-    /// One of them is tried again at the end of the next turn.
-    pub(crate) fn bind_later(&mut self, late: LateBind) {
-        self.late_binds.push(late);
-    }
-
-    /// Keeps those of sessions that are served.
-    pub(crate) fn retain(&mut self, is_served: impl Fn(u32) -> bool) {
-        self.questions.retain(|q| is_served(q.from.session));
-        self.late_binds.retain(|late| is_served(late.from.session));
-    }
 }
 
 /// How far a socket's host has written, and how far it has read, as it says; with what it says
@@ -459,7 +394,11 @@ impl Requests<'_> {
     /// Binds a socket whose address was in use once more, and answers; `false` if the address
     /// still is.
     pub(crate) fn bind_again(&mut self, late: &LateBind) -> bool {
-        let bound = match self.key_of(late.from.session, late.request.socket()) {
+        let bound = match self
+            .setup
+            .endpoints
+            .key_of(late.from.session, late.request.socket())
+        {
             Some(key) => self.setup.bind(key, late.local),
             None => Err(RequestError::NoSocket),
         };
@@ -482,11 +421,6 @@ impl Requests<'_> {
             request: *request,
             query,
         });
-    }
-
-    /// The key of a socket, if it is still the same one.
-    fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        self.setup.endpoints.key_of(session, id)
     }
 
     /// No process holds a socket any more: what was written is still delivered, unless its program
@@ -535,7 +469,10 @@ impl Requests<'_> {
     pub(crate) fn answer_all(&mut self) {
         while let Some(q) = self.unanswered.questions.pop_front() {
             self.setup.endpoints.sessions.at_work = AtWork::Session(q.from.session);
-            let key = self.key_of(q.from.session, q.request.socket());
+            let key = self
+                .setup
+                .endpoints
+                .key_of(q.from.session, q.request.socket());
             let answer = match key {
                 Some(key) => self.answer_question(q.from, key, q.query),
                 None => Err(RequestError::NoSocket),

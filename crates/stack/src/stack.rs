@@ -57,20 +57,20 @@ use longshore_tcp::{Instant, Linger};
 /// stand between any two of these.
 pub struct Stack {
     /// The time of this turn.
-    pub(crate) now: Instant,
-    pub(crate) link: Link,
+    now: Instant,
+    link: Link,
     /// The sockets, and the sessions that have them.
     pub endpoints: Endpoints,
-    pub(crate) fragments: Fragments,
-    pub(crate) limits: AnswerLimits,
+    fragments: Fragments,
+    limits: AnswerLimits,
     /// What the operator has chosen.
     pub settings: Settings,
-    pub(crate) unanswered: Unanswered,
+    unanswered: Unanswered,
     /// What has been done, and dropped.
     pub counters: Counters,
     /// When deadlines are looked at next.
-    pub(crate) next_tick: Instant,
-    pub(crate) bulk_run: BulkRun,
+    next_tick: Instant,
+    bulk_run: BulkRun,
 }
 
 impl Stack {
@@ -121,6 +121,12 @@ impl Stack {
     /// Addresses that a server has given are its own no longer, and the server is told.
     pub fn give_addresses_back(&mut self) {
         self.link.release(self.now, &mut self.counters);
+    }
+
+    /// Its link.
+    #[cfg(test)]
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
     }
 
     /// The time by which all goes.

@@ -92,13 +92,6 @@ fn head_of(
     bytes
 }
 
-impl Socket {
-    /// Whether it has chosen this peer.
-    fn is_asked_for(&self, remote: SocketAddr) -> bool {
-        matches!(&self.kind, Kind::Datagram(d) if d.peer == Some(remote))
-    }
-}
-
 /// Puts datagrams into the streams of sockets: borrows these with their sessions, what says which
 /// of them are meant and who may reach them, and what answers datagrams for nobody. The stack makes
 /// one for each datagram, or train of them.

@@ -64,4 +64,9 @@ impl Socket {
         self.become_datagram();
         Ok(())
     }
+
+    /// Whether it has chosen this peer.
+    pub(crate) fn is_asked_for(&self, remote: SocketAddr) -> bool {
+        matches!(&self.kind, Kind::Datagram(d) if d.peer == Some(remote))
+    }
 }

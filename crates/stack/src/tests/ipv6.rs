@@ -407,12 +407,12 @@ fn errors_reach_the_socket_that_they_are_about() {
     assert!(reported.flags.contains(EdgeFlags::SOFT_ERROR));
     let block = single.arena.block(socket.index);
     assert_eq!(block.errno.load(Ordering::Relaxed), 111);
-    assert_eq!(single.stack.link.pmtu.len(), 0);
+    assert_eq!(single.stack.link().pmtu.len(), 0);
     let narrow = Icmpv6::PacketTooBig { mtu: 1_300 };
     comes(
         &mut single,
         next_header::ICMPV6,
         &message(&narrow, PEER, OURS, &quoted),
     );
-    assert_eq!(single.stack.link.pmtu.len(), 1);
+    assert_eq!(single.stack.link().pmtu.len(), 1);
 }

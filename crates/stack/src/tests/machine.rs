@@ -377,7 +377,7 @@ impl Machine {
                 Received::InPlace(meta) => {
                     self.frames += 1;
                     self.trace.write_usize(meta.len);
-                    self.trace.write_u64(self.stack.now.0);
+                    self.trace.write_u64(self.stack.now().0);
                     continue;
                 }
             };
@@ -394,9 +394,9 @@ impl Machine {
             }
             let frame = self.buffer.frame(meta.len);
             self.trace.write(frame);
-            self.trace.write_u64(self.stack.now.0);
+            self.trace.write_u64(self.stack.now().0);
             let server = self.dhcp_server.as_mut();
-            if let Some(answer) = server.and_then(|s| s.answer(frame, self.stack.link.mac)) {
+            if let Some(answer) = server.and_then(|s| s.answer(frame, self.stack.link().mac)) {
                 self.stack
                     .port_mut()
                     .send(&TxFrame::whole(&answer))

@@ -202,7 +202,7 @@ fn lies_about_the_path_are_counted_and_change_nothing() {
     }
     // What is no quotation of a segment at all.
     too_big(&mut single, 200, CLIENT, [0; 8]);
-    assert_eq!(single.stack.link.pmtu.len(), 0);
+    assert_eq!(single.stack.link().pmtu.len(), 0);
     assert_eq!(
         single.dropped("icmp_about_nothing_sent"),
         u64::from(MANY) + 1
@@ -214,7 +214,7 @@ fn lies_about_the_path_are_counted_and_change_nothing() {
         CLIENT,
         quoted(FIRST_PORT, next.ack),
     );
-    assert_eq!(single.stack.link.pmtu.len(), 1);
+    assert_eq!(single.stack.link().pmtu.len(), 1);
     assert_eq!(
         single.dropped("icmp_about_nothing_sent"),
         u64::from(MANY) + 1
@@ -236,7 +236,7 @@ fn what_is_believed_of_paths_costs_little() {
         too_big(&mut single, protocol::UDP, to, quoted(53, SeqNumber(0)));
         reported.push(single.to_host().control);
     }
-    assert_eq!(single.stack.link.pmtu.len(), 1_024);
+    assert_eq!(single.stack.link().pmtu.len(), 1_024);
     assert_eq!(reported.first(), reported.last());
 }
 

@@ -170,7 +170,7 @@ impl World {
             self.machines[which].set_link(!(down..up).contains(&since), now);
         }
         let [_, server] = &mut self.machines;
-        let station = server.stack.link.mac;
+        let station = server.stack.link().mac;
         while let Some(syn) = self.flood.as_mut().and_then(|f| f.next(station, now)) {
             server.bring(syn);
         }
