@@ -5,7 +5,6 @@
 //! program may reach; `requests` and `connection` make one for a socket.
 
 use crate::access::{Access, Transport};
-use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Reuse};
 use crate::link::Link;
 use crate::request_error::RequestError;
@@ -21,7 +20,6 @@ pub(crate) struct Binding<'a> {
     pub(crate) demux: &'a mut Demux,
     pub(crate) link: &'a Link,
     pub(crate) access: &'a Access,
-    pub(crate) counters: &'a mut Counters,
     pub(crate) user: u32,
     pub(crate) now: Instant,
 }
@@ -84,7 +82,6 @@ impl Binding<'_> {
             SocketKind::Datagram => Transport::Udp,
         };
         if !self.access.may_bind(transport, local) {
-            self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);
         }
         if !ports.bind(local, key, reuse, v6_only, self.user) {
@@ -162,7 +159,6 @@ impl Binding<'_> {
         let (v6, bound) = (socket.options.ipv6, socket.local.or(socket.without_port()));
         let peer = socket.options.destination(peer)?;
         if !self.access.may_connect(Transport::Udp, peer) {
-            self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);
         }
         // There must be a way even if the address is chosen.

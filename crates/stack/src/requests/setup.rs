@@ -127,7 +127,6 @@ impl Setup<'_> {
             demux: &mut self.endpoints.demux,
             link: self.link,
             access: &self.settings.access,
-            counters: self.counters,
             user: self
                 .endpoints
                 .sessions
@@ -141,7 +140,19 @@ impl Setup<'_> {
     /// Binds a socket; port 0 asks for any.
     pub(crate) fn bind(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
         let (socket, mut binding) = self.binding(key)?;
-        binding.bind(key, socket, local)
+        let bound = binding.bind(key, socket, local);
+        self.count_denied(bound)
+    }
+
+    /// Counts what the operator's rules have not let a program do.
+    fn count_denied(
+        &mut self,
+        done: Result<SocketAddr, RequestError>,
+    ) -> Result<SocketAddr, RequestError> {
+        if matches!(done, Err(RequestError::Denied)) {
+            self.counters.drop(EngineDrop::AccessDenied);
+        }
+        done
     }
 
     /// `listen`: a socket that is not bound gets any port.
@@ -235,7 +246,8 @@ impl Setup<'_> {
             }
             Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_) => {
                 let (socket, mut binding) = self.binding(key)?;
-                binding.connect_datagram(key, socket, peer)
+                let connected = binding.connect_datagram(key, socket, peer);
+                self.count_denied(connected)
             }
             Kind::Stream(_) | Kind::Pair(_) => Err(RequestError::AlreadyConnected),
             Kind::Listener(_) => Err(RequestError::Invalid),
