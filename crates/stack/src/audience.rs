@@ -12,7 +12,7 @@
 //! Linux's accept and EPOLLEXCLUSIVE: the others would find nothing. Should one that was woken
 //! not accept, all are after [`WAKE_ALL_AFTER_US`].
 //!
-//! Each listener owns an [`Audience`]; `connection` asks it whom to tell, `passive` whose a
+//! Each listener owns an [`Audience`]; `socket/listener` asks it whom to tell, `passive` whose a
 //! connection is, and `requests` says who has accepted.
 
 use longshore_hostif::ACCEPT_RECORD;

@@ -2,7 +2,7 @@
 //! for them when they connect.
 //!
 //! Owns [`Binding`], which borrows the tables of ports, the link with its addresses, and whom a
-//! program may reach; `requests` and `connection` make one for a socket.
+//! program may reach; `requests` makes one for a socket.
 
 use crate::access::{Access, Transport};
 use crate::demux::{Demux, Reuse};

@@ -6,7 +6,7 @@
 //! received them opens then. What its host has read meanwhile is kept here. If that connection
 //! is closed first, its chunks stay here without it.
 //!
-//! Works on what `forwards` owns. Called by `requests`, and by `connection` and `pair` when
+//! Works on what `forwards` owns. Called by `requests`, and by `flush` and `pair` when
 //! something is acknowledged or a socket ends.
 
 use crate::forwards::Received;

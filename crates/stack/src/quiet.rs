@@ -1,7 +1,7 @@
 //! Sockets that have become quiet: their hosts are told of what nobody waits for, and the chunks
 //! of their send streams are taken back.
 //!
-//! The timers of the sockets say when; `connection` calls it, and `datagram` and `pair` as they
+//! The timers of the sockets say when; `timeouts` calls it, and `datagram` and `pair` as they
 //! are flushed. How many chunks of a session are taken back in a turn is said by its
 //! [`Returns`](crate::returns::Returns).
 

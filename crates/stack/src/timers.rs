@@ -4,7 +4,7 @@
 //! alarm; the wheel is only told when the new deadline is earlier than the entry it
 //! has. An entry that comes up is looked at again, and entered anew if the deadline
 //! has moved on. So a connection that acknowledges a million packets a second touches
-//! the wheel a few times a second. `connection` sets alarms, `engine` advances the
+//! the wheel a few times a second. `sockets` sets alarms, `engine` advances the
 //! wheel each turn, `sleep` asks how long nothing will come up.
 
 use longshore_tcp::Instant;

@@ -2,7 +2,7 @@
 //! (TCP_NOTSENT_LOWAT), or that so much has come (SO_RCVLOWAT), or a whole message (`messages`).
 //! For less no thread is woken, though all is told: a call that looks sees it.
 //!
-//! Owns [`Marks`], of which `connection` and `pair` ask, for sockets that have one, whether
+//! Owns [`Marks`], of which `report` asks, for sockets that have one, whether
 //! what they tell is what is waited for.
 
 use crate::messages::Messages;
