@@ -176,7 +176,7 @@ impl Near {
             session: self.session,
             channel: self.channel,
         };
-        stack.tell_rest(from);
+        stack.report_rest(from);
         let (mut requests, mut frames) = (0, 0);
         while let Some(session) = stack.endpoints.sessions.get_mut(self.session)
             && let Next::Request(message, immediate) = session.host.next_request(self.channel, 8)
