@@ -271,7 +271,12 @@ impl Near {
             assert!(self.now < until, "left for ever: {}", self.what_is_left());
             self.wait_for_next(until);
         }
-        let session = self.stack.endpoints.sessions.get(self.session).expect("it goes on");
+        let session = self
+            .stack
+            .endpoints
+            .sessions
+            .get(self.session)
+            .expect("it goes on");
         assert_eq!(session.host.meter.bad_descriptors(), 0);
         // Of the listener's records, and of the datagrams', the last chunk may be there.
         assert!(session.host.receive.in_use() <= 2, "chunks are lost");
@@ -282,7 +287,8 @@ impl Near {
     /// Whether nothing is left but the two sockets that every input begins with, and the
     /// program knows it.
     fn is_all_over(&self) -> bool {
-        let are_none = self.stack.status().wait_count() == 0 && !self.stack.status().has_fragments();
+        let are_none =
+            self.stack.status().wait_count() == 0 && !self.stack.status().has_fragments();
         let is_told =
             self.program.unsent(self.datagrams) == 0 && self.program.unread(self.datagrams) == 0;
         are_none && is_told && self.stack.status().socket_count() == OWN_SOCKETS
