@@ -188,7 +188,7 @@ check-mutants: toolchain ## the tests of the program that makes those changes
 lint-deps: toolchain ## licences and sources of the crates we use; advisories where they can be fetched
 	@scripts/lint-deps.sh
 
-update-tools: ## move the pins of scripts/tools.env to the newest that pass
+update-tools: toolchain ## move all pins of toolchains and tools to the newest that pass
 	@scripts/update-tools.sh
 
 clean: ## remove what was built and measured
