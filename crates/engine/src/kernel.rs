@@ -5,8 +5,9 @@
 
 use crate::sysctl::HostSettings;
 use crate::time::wall_clock_ns;
-use longshore_stack::{Defaults, Host};
+use longshore_stack::{Defaults, Host, ReservedPorts};
 use longshore_tcp::{FastOpenKey, Instant};
+use std::sync::Arc;
 
 /// The kernel, and its settings if they are followed.
 #[derive(Debug)]
@@ -15,6 +16,10 @@ pub(crate) struct Kernel(pub(crate) Option<HostSettings>);
 impl Host for Kernel {
     fn defaults(&mut self, now: Instant) -> Option<Defaults> {
         self.0.as_mut().map(|settings| settings.get(now))
+    }
+
+    fn reserved_ports(&self) -> Option<&Arc<ReservedPorts>> {
+        self.0.as_ref()?.reserved_ports()
     }
 
     fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {

@@ -5,10 +5,14 @@
 //! open, because they show the network namespace of whoever opened them: an
 //! engine that goes on into a namespace of its own still reads its program's.
 
-use longshore_stack::{Defaults, LocalPorts};
+mod reserved;
+
+use longshore_stack::{Defaults, LocalPorts, ReservedPorts};
 use longshore_tcp::{Congestion, EcnMode, FastOpenKey, FastOpenUse, Instant, SynCookies};
+use reserved::Reserved;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// A reading is good for this long, in microseconds: whoever runs `sysctl` and then goes
 /// on sees it followed, as starting that takes longer, and a program that opens sockets all
@@ -154,6 +158,7 @@ pub struct HostSettings {
     numbers: Vec<(Setter, File)>,
     congestion: Option<File>,
     fast_open_key: Option<File>,
+    reserved: Option<Reserved>,
     settings: Defaults,
     /// When `settings` was read; `None` before the first time.
     read_at: Option<Instant>,
@@ -178,6 +183,7 @@ impl HostSettings {
                 .collect(),
             congestion: open(CONGESTION),
             fast_open_key: open(FAST_OPEN_KEY),
+            reserved: open(reserved::FILE).map(Reserved::new),
             settings: Defaults::default(),
             read_at: None,
         }
@@ -187,9 +193,16 @@ impl HostSettings {
     pub(crate) fn get(&mut self, now: Instant) -> Defaults {
         if self.read_at.is_none_or(|t| now.since(t) >= GOOD_FOR) {
             self.settings = self.read();
+            self.reserved.iter_mut().for_each(Reserved::read);
             self.read_at = Some(now);
         }
         self.settings
+    }
+
+    /// Ports that nobody is given who asks for none in particular, as they were when
+    /// [`get`](Self::get) last looked; `None` if there are none.
+    pub(crate) fn reserved_ports(&self) -> Option<&Arc<ReservedPorts>> {
+        self.reserved.as_ref()?.ports()
     }
 
     /// The keys that Fast Open's cookies are made of: the one in use, and the last one.
@@ -418,7 +431,20 @@ mod tests {
     }
 
     #[test]
+    fn ports_are_reserved_as_the_host_says() {
+        let (dir, mut settings) = settings(&[("ip_local_reserved_ports", "\n")]);
+        settings.get(Instant(1));
+        assert!(settings.reserved_ports().is_none());
+        let reserve = |text| std::fs::write(dir.path().join(reserved::FILE), text).unwrap();
+        reserve("40000-40001\n");
+        settings.get(Instant(1 + GOOD_FOR));
+        assert!(settings.reserved_ports().is_some());
+    }
+
+    #[test]
     fn the_kernel_has_the_files() {
-        assert_eq!(HostSettings::open().numbers.len(), NUMBERS.len());
+        let settings = HostSettings::open();
+        assert_eq!(settings.numbers.len(), NUMBERS.len());
+        assert!(settings.reserved.is_some());
     }
 }

@@ -74,7 +74,14 @@ impl Binding<'_> {
             SocketKind::Datagram => &mut self.demux.udp,
         };
         if local.port() == 0 {
-            let port = ports.pick((key, self.now.0));
+            // As Linux has it: what lets streams share a port counts where a program names it.
+            let sharing = match kind {
+                SocketKind::Stream => reuse.of_none(),
+                SocketKind::Datagram => reuse,
+            };
+            let seed = (key, self.now.0);
+            let shared = || ports.pick_shared(seed, local.ip(), key, sharing, v6_only, self.user);
+            let port = ports.pick(seed).or_else(shared);
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
         }
         let transport = match kind {

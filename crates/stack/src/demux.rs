@@ -6,19 +6,20 @@
 //! listeners and datagram sockets by port and then by the most specific
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
+mod automatic;
 mod crowded;
 mod flow;
 mod held;
-mod port_set;
 mod ports;
 mod table4;
 
 pub(crate) use flow::Flow;
 pub(crate) use ports::{Ports, Reuse};
 
-use crate::local_ports::LocalPorts;
+use crate::local_ports::{LocalPorts, ReservedPorts};
 use crate::secrets::{KeyedHash, Purpose, Secrets};
 use crate::timers::{Alarm, Wheel};
+use automatic::Automatic;
 use crowded::Crowded;
 use flow::Keyed;
 use longshore_tcp::{Instant, TimeWait};
@@ -28,6 +29,7 @@ use longshore_wire::tcp6::CachedHeaders6;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use table4::{NO_KEY, Table4};
 
 /// A connection in TIME-WAIT.
@@ -230,12 +232,19 @@ impl Demux {
         self.key_of(flow).is_some() || self.waiting.contains_key(flow)
     }
 
-    /// From now on those who ask for no port in particular get one of this range.
-    pub(crate) fn use_local_ports(&mut self, range: LocalPorts) {
-        if range != self.tcp.range {
-            (self.tcp.range, self.udp.range) = (range, range);
-            self.crowded = Crowded::new(range);
+    /// From now on those who ask for no port in particular get one of this range that is not
+    /// reserved.
+    pub(crate) fn use_local_ports(
+        &mut self,
+        range: LocalPorts,
+        reserved: Option<&Arc<ReservedPorts>>,
+    ) {
+        if self.tcp.automatic.are(range, reserved) {
+            return;
         }
+        let automatic = Automatic::new(range, reserved.cloned());
+        self.crowded = Crowded::new(automatic.clone());
+        (self.tcp.automatic, self.udp.automatic) = (automatic.clone(), automatic);
     }
 
     /// A local port for a connection from `ip` to `remote` whose socket is not bound: some
@@ -250,7 +259,7 @@ impl Demux {
         let flow = |port| Flow::new(SocketAddr::new(ip, port), remote);
         let usable = |port| self.tcp.is_free(port) && !self.is_taken(&flow(port));
         let seed = self.hash(seed);
-        if let Some(port) = ports::tries(self.tcp.range, seed).find(|port| usable(*port)) {
+        if let Some(port) = self.tcp.automatic.tries(seed).find(|port| usable(*port)) {
             return Some(port);
         }
         let mut crowded = std::mem::take(&mut self.crowded);
@@ -364,7 +373,7 @@ impl Demux {
         self.last = None;
         self.flows4.clear();
         self.flows6.clear();
-        self.crowded = Crowded::new(self.tcp.range);
+        self.crowded = Crowded::new(self.tcp.automatic.clone());
         self.udp.retain(&is_there);
         self.tcp.retain(&is_there);
         for waiting in self.waiting.values() {

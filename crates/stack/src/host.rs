@@ -3,8 +3,9 @@
 //!
 //! The engine answers for the kernel (`kernel`); simulations have a [`Host`] of their own.
 
-use crate::local_ports::LocalPorts;
+use crate::local_ports::{LocalPorts, ReservedPorts};
 use longshore_tcp::{Config, FastOpenKey, FastOpenUse, Instant};
+use std::sync::Arc;
 
 /// What new sockets start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,13 @@ pub trait Host: Send {
     /// What new sockets start from at this time; `None` if the machine's settings are not
     /// followed, and ours hold.
     fn defaults(&mut self, now: Instant) -> Option<Defaults>;
+
+    /// Ports that are in none of those [`Defaults`] for those who ask for none in particular, as of
+    /// the last call of [`defaults`](Self::defaults); `None` if the machine reserves none. What has
+    /// not changed is the one that was returned before.
+    fn reserved_ports(&self) -> Option<&Arc<ReservedPorts>> {
+        None
+    }
 
     /// The keys that Fast Open's cookies are made of, the one in use and the last one;
     /// `None` if the machine's settings are not followed.

@@ -1,5 +1,10 @@
-//! The ports for programs that ask for none in particular (Linux: net.ipv4.ip_local_port_range).
+//! The ports for programs that ask for none in particular (Linux: net.ipv4.ip_local_port_range and
+//! ip_local_reserved_ports).
+//!
+//! Owns [`LocalPorts`] and [`ReservedPorts`]; a [`Host`](crate::Host) says which they are, and
+//! `demux` chooses by them.
 
+use crate::port_set::PortSet;
 use std::ops::RangeInclusive;
 
 /// Ports from a first to a last one.
@@ -43,9 +48,63 @@ impl LocalPorts {
     }
 }
 
+/// Ports that nobody is given who asks for none in particular, and that may be bound all the same
+/// (Linux: net.ipv4.ip_local_reserved_ports).
+#[derive(Debug, Clone, Default)]
+pub struct ReservedPorts(PortSet);
+
+impl ReservedPorts {
+    /// Parses what Linux writes: ports and ranges of them, from 0 to 65535, with commas between
+    /// them. `None` if the text is something else; an empty one reserves nothing.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut reserved = Self::default();
+        for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
+            if first > last {
+                return None;
+            }
+            (first..=last).for_each(|port| reserved.0.set(port, true));
+        }
+        Some(reserved)
+    }
+
+    /// Whether it reserves nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.count(&(0..=u16::MAX)) == 0
+    }
+
+    pub(crate) fn contains(&self, port: u16) -> bool {
+        self.0.contains(port)
+    }
+
+    pub(crate) fn ports(&self) -> &PortSet {
+        &self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reserved_ports_are_read_as_linux_writes_them() {
+        let of = |text| {
+            let reserved = ReservedPorts::parse(text)?;
+            let all = (0..=u16::MAX).filter(|port| reserved.contains(*port));
+            Some(all.collect::<Vec<_>>())
+        };
+        assert_eq!(of("\n"), Some(vec![]));
+        assert_eq!(of("8080\n"), Some(vec![8080]));
+        let several = "1-3,8080,65534-65535\n";
+        assert_eq!(of(several), Some(vec![1, 2, 3, 8080, 65_534, 65_535]));
+        assert_eq!(of("0-65535").map(|all| all.len()), Some(65_536));
+        for text in ["8080 8081", "3-1", "65536", "-", "1-", "x", "1,y"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn each_has_a_number_and_no_other_port_has_one() {

@@ -10,6 +10,8 @@ pub(crate) enum RequestError {
     AddressInUse,
     AddressNotAvailable,
     NoPortLeft,
+    /// Of a datagram socket that is bound by another call than `bind`.
+    NoPortForDatagrams,
     Unreachable,
     AlreadyConnected,
     /// It has gone too far to be cancelled.
@@ -31,6 +33,7 @@ impl RequestError {
     pub(crate) fn errno(self) -> u16 {
         match self {
             Self::NoSocket => 9,
+            Self::NoPortForDatagrams => 11,
             Self::Invalid | Self::BadEdge => 22,
             Self::Family => 97,
             Self::AddressInUse => 98,

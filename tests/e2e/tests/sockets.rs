@@ -139,6 +139,9 @@ scenarios! {
     /// What datagrams leave with.
     fn departures(bed) within 300 { conformance::run(bed, "departures"); }
 
+    /// The ports of sockets that ask for none in particular.
+    fn ephemeral(bed) within 300 { conformance::run(bed, "ephemeral"); }
+
     /// Each option is done, or refused.
     fn audit(bed) within 300 { conformance::run(bed, "audit"); }
 

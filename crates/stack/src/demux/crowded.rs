@@ -7,8 +7,8 @@
 //! connection that begins or ends.
 
 use super::Flow;
-use super::port_set::PortSet;
-use crate::local_ports::LocalPorts;
+use super::automatic::Automatic;
+use crate::port_set::PortSet;
 use std::collections::BTreeMap;
 
 /// Destinations of which this is noted at once; each has tens of thousands of connections.
@@ -18,18 +18,18 @@ const MOST: usize = 64;
 pub(super) struct Crowded {
     by_destination: BTreeMap<Destination, PortSet>,
     /// The ports that connections get.
-    range: LocalPorts,
+    automatic: Automatic,
 }
 
 /// Where connections go, and from which of our addresses.
 type Destination = (u128, u128, u16);
 
 impl Crowded {
-    /// Nothing is noted; connections get ports of this range.
-    pub(super) fn new(range: LocalPorts) -> Self {
+    /// Nothing is noted; connections get these ports.
+    pub(super) fn new(automatic: Automatic) -> Self {
         Self {
             by_destination: BTreeMap::new(),
-            range,
+            automatic,
         }
     }
 
@@ -48,7 +48,7 @@ impl Crowded {
         };
         ports.set(flow.local_port(), is_there);
         // With fewer than half of the ports it is crowded no more.
-        if !is_there && ports.count(&self.range.all()) < self.range.count() / 2 {
+        if !is_there && self.automatic.count_in(ports) < self.automatic.count() / 2 {
             self.by_destination.remove(&flow.destination());
         }
     }
@@ -64,7 +64,7 @@ impl Crowded {
         }
         self.by_destination.entry(to).or_insert_with(|| {
             let mut ports = PortSet::default();
-            let taken = self.range.all().filter(|port| is_taken(*port));
+            let taken = self.automatic.all().filter(|port| is_taken(*port));
             taken.for_each(|port| ports.set(port, true));
             ports
         })

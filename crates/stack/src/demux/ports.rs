@@ -1,9 +1,9 @@
 //! The bound ports of one protocol: which sockets may share one, which is found, which port is
 //! free.
 
+use super::automatic::Automatic;
 use super::held::HeldPorts;
-use super::port_set::PortSet;
-use crate::local_ports::LocalPorts;
+use crate::port_set::PortSet;
 use crate::secrets::KeyedHash;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -27,6 +27,20 @@ struct Bound {
 }
 
 impl Bound {
+    /// `key`, of a program of `user`, at an address.
+    fn new(address: IpAddr, key: u32, reuse: Reuse, v6_only: bool, user: u32) -> Self {
+        Self {
+            address,
+            key,
+            reuse_address: reuse.address,
+            reuse_port: reuse.port,
+            v6_only,
+            listening: false,
+            is_moved: false,
+            user,
+        }
+    }
+
     /// Whether packets to `ip` may be its: of the wildcards, IPv4's is for IPv4, and
     /// IPv6's for both unless it is for IPv6 only.
     fn covers(&self, ip: IpAddr) -> bool {
@@ -72,6 +86,16 @@ pub(crate) struct Reuse {
     pub(crate) over_v4: bool,
 }
 
+impl Reuse {
+    /// Without those by which a port is shared.
+    pub(crate) fn of_none(self) -> Self {
+        Self {
+            over_v4: self.over_v4,
+            ..Self::default()
+        }
+    }
+}
+
 /// The bound ports of one protocol.
 #[derive(Debug)]
 pub(crate) struct Ports {
@@ -81,7 +105,7 @@ pub(crate) struct Ports {
     are_bound: PortSet,
     are_held: PortSet,
     /// The ports for those who ask for none in particular.
-    pub(super) range: LocalPorts,
+    pub(super) automatic: Automatic,
     secret: KeyedHash,
 }
 
@@ -89,16 +113,9 @@ pub(crate) struct Ports {
 /// for the port, too.
 const MOST_SHARERS: usize = 1024;
 
-/// How many ports are tried at random before the sets are asked.
-const TRIES: u64 = 32;
-
-/// Ports of a range at random, as `seed` has it.
-pub(super) fn tries(range: LocalPorts, seed: u64) -> impl Iterator<Item = u16> {
-    (0..TRIES).map(move |i| {
-        let mixed = (seed ^ seed >> 29).wrapping_add(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        range.of_number(mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 16)
-    })
-}
+/// How many users of ports, and ports, are compared with one that looks for a port to share: as many
+/// as the usual range has with a user each, which takes a millisecond.
+const MOST_COMPARED: usize = 60_000;
 
 impl Ports {
     /// A socket that was `bound` to the wildcard is bound to the address from which it connects from
@@ -116,7 +133,7 @@ impl Ports {
             held: HeldPorts::default(),
             are_bound: PortSet::default(),
             are_held: PortSet::default(),
-            range: LocalPorts::default(),
+            automatic: Automatic::default(),
             secret,
         }
     }
@@ -133,48 +150,38 @@ impl Ports {
         v6_only: bool,
         user: u32,
     ) -> bool {
-        let new = Bound {
-            address: address.ip(),
-            key,
-            reuse_address: reuse.address,
-            reuse_port: reuse.port,
-            v6_only,
-            listening: false,
-            is_moved: false,
-            user,
-        };
-        let allowed = |b: &Bound| {
-            (b.reuse_port && reuse.port && b.user == user)
-                || (b.reuse_address && reuse.address && !b.listening)
-        };
+        let new = Bound::new(address.ip(), key, reuse, v6_only, user);
+        if !self.may_bind(address.port(), &new, reuse.over_v4) {
+            return false;
+        }
+        let users = self.bound.entry(address.port()).or_default();
+        users.retain(|b| b.key != key);
+        users.push(new);
+        self.are_bound.set(address.port(), true);
+        true
+    }
+
+    /// Whether those who have this port leave `new` the address that it wants.
+    fn may_bind(&self, port: u16, new: &Bound, over_v4: bool) -> bool {
+        let is_any_v4 = over_v4 && new.address == Ipv4Addr::UNSPECIFIED;
         let holds = |(address, of): (IpAddr, Reuse)| {
-            let may_share = (of.address && reuse.address) || (of.port && reuse.port);
-            let is_over = of.over_v4 && reuse.over_v4 && new.address == Ipv4Addr::UNSPECIFIED;
-            !may_share && (new.covers(address) || is_over)
+            let may_share = (of.address && new.reuse_address) || (of.port && new.reuse_port);
+            !may_share && (new.covers(address) || (of.over_v4 && is_any_v4))
         };
-        if self.held.of(address.port()).any(holds) {
+        if self.held.of(port).any(holds) {
             return false;
         }
         // As Linux has it, one of IPv6 that was bound to the wildcard keeps that of IPv4 from others
         // while it is connected, unless it is for IPv6 alone.
-        let is_over = |b: &Bound| {
-            let keeps_v4 = b.is_moved && b.address.is_ipv6() && !b.v6_only;
-            keeps_v4 && reuse.over_v4 && new.address == Ipv4Addr::UNSPECIFIED
+        let is_over = |b: &Bound| is_any_v4 && b.is_moved && b.address.is_ipv6() && !b.v6_only;
+        let allowed = |b: &Bound| {
+            (b.reuse_port && new.reuse_port && b.user == new.user)
+                || (b.reuse_address && new.reuse_address && !b.listening)
         };
-        let users = self.bound.entry(address.port()).or_default();
-        if users
-            .iter()
-            .any(|b| b.key != key && (b.overlaps(&new) || is_over(b)) && !allowed(b))
-        {
-            return false;
-        }
-        users.retain(|b| b.key != key);
-        if users.len() >= MOST_SHARERS {
-            return false;
-        }
-        users.push(new);
-        self.are_bound.set(address.port(), true);
-        true
+        let users = self.bound.get(&port).map_or(&[][..], Vec::as_slice);
+        let mut others = users.iter().filter(|b| b.key != new.key);
+        others.clone().count() < MOST_SHARERS
+            && others.all(|b| !(b.overlaps(new) || is_over(b)) || allowed(b))
     }
 
     /// Marks `key` as listening; `false` if another listens there already and
@@ -279,10 +286,33 @@ impl Ports {
         self.first_free(self.secret.hash_one(seed), &self.are_held)
     }
 
+    /// Where there is none that nobody has: a port at which those who have it leave `ip` to `key`, to
+    /// be bound there. Looked for at as many as [`MOST_COMPARED`] allows.
+    pub(crate) fn pick_shared(
+        &self,
+        seed: impl std::hash::Hash,
+        ip: IpAddr,
+        key: u32,
+        reuse: Reuse,
+        v6_only: bool,
+        user: u32,
+    ) -> Option<u16> {
+        let new = Bound::new(ip, key, reuse, v6_only, user);
+        let mut compared = 0;
+        let mut candidates = self.automatic.all_from(self.secret.hash_one(seed));
+        candidates.find_map(|port| {
+            compared += 1 + self.bound.get(&port).map_or(0, Vec::len);
+            if compared > MOST_COMPARED {
+                return Some(None);
+            }
+            self.may_bind(port, &new, reuse.over_v4)
+                .then_some(Some(port))
+        })?
+    }
+
     /// A port that nobody has bound and that is not in `taken`, from that of `seed` onwards.
     pub(super) fn first_free(&self, seed: u64, taken: &PortSet) -> Option<u16> {
-        let start = self.range.of_number(seed);
-        PortSet::first_free(&[&self.are_bound, taken], &self.range.all(), start)
+        self.automatic.first_free(seed, [&self.are_bound, taken])
     }
 
     /// The `nth` of the sockets that packets to `local` may be for: with what is sent to

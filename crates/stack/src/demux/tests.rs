@@ -280,7 +280,7 @@ fn ports_are_those_of_the_range_that_is_set() {
     let (ip, to) = (addr("10.0.0.2:0").ip(), addr("10.0.0.9:80"));
     let flow = |port| Flow::new(SocketAddr::new(ip, port), to);
     for (first, last) in [(2_000, 2_002), (u16::MAX - 1, u16::MAX), (2_001, 2_003)] {
-        demux.use_local_ports(crate::LocalPorts::new(first, last).unwrap());
+        demux.use_local_ports(crate::LocalPorts::new(first, last).unwrap(), None);
         assert!((first..=last).contains(&demux.udp.pick(first).unwrap()));
         assert!((first..=last).contains(&demux.tcp.pick(first).unwrap()));
         let mut picked: Vec<u16> = std::iter::from_fn(|| {
@@ -295,6 +295,46 @@ fn ports_are_those_of_the_range_that_is_set() {
         assert_eq!(picked, free.collect::<Vec<_>>());
         assert_eq!(demux.pick_port(1, ip, to), None);
     }
+}
+
+/// What is reserved is given to nobody who asks for no port in particular, as soon as it is and as
+/// long, and may be bound all the same.
+#[test]
+fn reserved_ports_are_not_picked() {
+    let mut demux = self::demux(1);
+    let (ip, to) = (addr("10.0.0.2:0").ip(), addr("10.0.0.9:80"));
+    let flow = |port| Flow::new(SocketAddr::new(ip, port), to);
+    let range = crate::LocalPorts::new(2_000, 2_009).unwrap();
+    let reserved = |text| Arc::new(ReservedPorts::parse(text).unwrap());
+    let all_of = |demux: &mut Demux| {
+        let mut picked: Vec<u16> = std::iter::from_fn(|| {
+            let port = demux.pick_port(1, ip, to)?;
+            demux.insert(flow(port), u32::from(port));
+            Some(port)
+        })
+        .collect();
+        picked.sort_unstable();
+        picked.iter().for_each(|port| demux.remove(&flow(*port)));
+        picked
+    };
+    let (most, others) = (reserved("2000-2003,2005-2009"), reserved("2001,2004"));
+    demux.use_local_ports(range, Some(&most));
+    assert_eq!(all_of(&mut demux), [2_004]);
+    for _ in 0..2 {
+        assert_eq!(demux.tcp.pick(1), Some(2_004));
+        assert_eq!(demux.udp.pick(1), Some(2_004));
+    }
+    assert!(demux.tcp.bind(addr("10.0.0.2:2004"), 1, NONE, false, 0));
+    assert_eq!(demux.tcp.pick(1), None);
+    assert_eq!(all_of(&mut demux), [0; 0]);
+    assert!(demux.tcp.bind(addr("10.0.0.2:2005"), 2, NONE, false, 0));
+    demux.tcp.release(2_004, 1);
+    demux.tcp.release(2_005, 2);
+    demux.use_local_ports(range, Some(&others));
+    let left = [2_000, 2_002, 2_003, 2_005, 2_006, 2_007, 2_008, 2_009];
+    assert_eq!(all_of(&mut demux), left);
+    demux.use_local_ports(range, None);
+    assert_eq!(all_of(&mut demux).len(), 10);
 }
 
 /// Each socket that shares a port is looked at for each packet, and for each that comes.

@@ -65,7 +65,8 @@ impl Setup<'_> {
         }
         let settings = self.settings.host.defaults(self.now);
         let ports = settings.map_or(LocalPorts::default(), |s| s.local_ports);
-        self.endpoints.demux.use_local_ports(ports);
+        let reserved = settings.and_then(|_| self.settings.host.reserved_ports());
+        self.endpoints.demux.use_local_ports(ports, reserved);
         if kind == SocketKind::Stream
             && let Some(settings) = settings
         {

@@ -54,10 +54,16 @@ impl Socket {
         now: Instant,
     ) -> Result<(), RequestError> {
         let (v6, v6_only) = (self.options.ipv6, self.options.v6_only);
-        let port = udp.pick((key, now.0)).ok_or(RequestError::NoPortLeft)?;
         let ip = self.without_port().map_or(any_ip(v6), |kept| kept.ip());
-        let local = SocketAddr::new(ip, port);
-        if !udp.bind(local, key, Reuse::default(), v6_only, user) {
+        let reuse = Reuse {
+            over_v4: !v6,
+            ..self.options.reuse
+        };
+        let seed = (key, now.0);
+        let shared = || udp.pick_shared(seed, ip, key, reuse, v6_only, user);
+        let port = udp.pick(seed).or_else(shared);
+        let local = SocketAddr::new(ip, port.ok_or(RequestError::NoPortForDatagrams)?);
+        if !udp.bind(local, key, reuse, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }
         self.local = Some(local);

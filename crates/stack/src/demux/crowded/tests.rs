@@ -1,6 +1,7 @@
 //! Which ports connections to a crowded destination have, for as long as it is one.
 
 use super::*;
+use crate::local_ports::{LocalPorts, ReservedPorts};
 use std::cell::Cell;
 use std::net::SocketAddr;
 
@@ -84,4 +85,26 @@ fn a_bounded_number_of_destinations_is_noted() {
     assert!(count(&mut crowded, 1_000, |_| true).1);
     assert!(!count(&mut crowded, 1_000, |_| true).1);
     assert_eq!(crowded.by_destination.len(), MOST);
+}
+
+/// Of ports that are reserved no connection has one that it was given: half of the others is few.
+#[test]
+fn what_is_reserved_does_not_count_for_few() {
+    let half = EPHEMERAL.start + FEW as u16;
+    let reserved = ReservedPorts::parse(&format!("{half}-60999")).unwrap();
+    let reserved = Some(std::sync::Arc::new(reserved));
+    let mut crowded = Crowded::new(Automatic::new(LocalPorts::default(), reserved));
+    let asked = Cell::new(0);
+    let count = |crowded: &mut Crowded| {
+        let ports = crowded.ports(&flow(0, 1), |port| {
+            asked.set(asked.get() + 1);
+            assert!(port < half, "{port} is reserved");
+            true
+        });
+        (ports.count(&LocalPorts::default().all()), asked.take())
+    };
+    assert_eq!(count(&mut crowded), (FEW, FEW));
+    // It is still one with which hardly a port is left.
+    crowded.note(&flow(EPHEMERAL.start, 1), false);
+    assert_eq!(count(&mut crowded), (FEW - 1, 0));
 }

@@ -1,7 +1,7 @@
 //! A set of ports, in which a port that is not in it is found in bounded time.
 //!
-//! `ports` has one of those that are bound and one of those that connections hold, and
-//! `crowded` one for each destination to which hardly a port is left.
+//! `demux` has one of those that are bound, one of those that connections hold, and one for each
+//! destination to which hardly a port is left; `local_ports` has one of those that are reserved.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -10,7 +10,7 @@ const WORDS: usize = 1024;
 
 /// A bit for each port.
 #[derive(Debug, Clone)]
-pub(super) struct PortSet(Box<[u64; WORDS]>);
+pub(crate) struct PortSet(Box<[u64; WORDS]>);
 
 impl Default for PortSet {
     fn default() -> Self {
@@ -20,7 +20,7 @@ impl Default for PortSet {
 
 impl PortSet {
     /// Puts a port in, or takes it out.
-    pub(super) fn set(&mut self, port: u16, is_in: bool) {
+    pub(crate) fn set(&mut self, port: u16, is_in: bool) {
         let bit = 1 << (port % 64);
         let Some(word) = self.0.get_mut(usize::from(port / 64)) else {
             return;
@@ -32,7 +32,7 @@ impl PortSet {
         }
     }
 
-    pub(super) fn contains(&self, port: u16) -> bool {
+    pub(crate) fn contains(&self, port: u16) -> bool {
         self.word(usize::from(port / 64)) & 1 << (port % 64) != 0
     }
 
@@ -41,7 +41,7 @@ impl PortSet {
     }
 
     /// How many of `range` are in it.
-    pub(super) fn count(&self, range: &RangeInclusive<u16>) -> u32 {
+    pub(crate) fn count(&self, range: &RangeInclusive<u16>) -> u32 {
         let range = wide(range);
         let words = (range.start / 64) as usize..=((range.end - 1) / 64) as usize;
         words
@@ -51,7 +51,7 @@ impl PortSet {
 
     /// The first port of `range` that is in none of these sets, looked for from `start` on
     /// and then from the beginning: in as many steps as the range has words, at most.
-    pub(super) fn first_free(
+    pub(crate) fn first_free(
         sets: &[&Self],
         range: &RangeInclusive<u16>,
         start: u16,

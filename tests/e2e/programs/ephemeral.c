@@ -1,0 +1,148 @@
+/* The ports of sockets that ask for none in particular. */
+#include "check.h"
+
+static void write_setting(const char *name, const char *text) {
+  char path[80];
+  snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
+  int fd = SYS(open(path, O_WRONLY));
+  IS(write(fd, text, strlen(text)), (long)strlen(text));
+  SYS(close(fd));
+}
+
+/* New sockets get a port of this range that is not among the others. */
+static void give(const char *range, const char *reserved) {
+  write_setting("ip_local_port_range", range);
+  write_setting("ip_local_reserved_ports", reserved);
+  /* Longshore looks at most once a millisecond. */
+  sleep_ms(20);
+}
+
+static int with(int kind, int option) {
+  int fd = SYS(socket(AF_INET, kind, 0));
+  if (option)
+    set(fd, SOL_SOCKET, option, 1);
+  return fd;
+}
+
+static int bind_at(int fd, int port) {
+  struct sockaddr_in at = address(my_ip(), port);
+  return bind(fd, A(at));
+}
+
+static int port_of(int fd) { return ntohs(name_of(fd).sin_port); }
+
+static const int KINDS[] = {SOCK_STREAM, SOCK_DGRAM};
+
+static void reserved_ports_are_not_given(void) {
+  give("40000 40003", "40000,40002-40003\n");
+  for (int i = 0; i < 2; i++) {
+    int one = with(KINDS[i], 0), other = with(KINDS[i], 0), named = with(KINDS[i], 0);
+    SYS(bind_at(one, 0));
+    IS(port_of(one), 40001);
+    FAILS(bind_at(other, 0), EADDRINUSE);
+    SYS(bind_at(named, 40002));
+    IS(port_of(named), 40002);
+    SYS(close(one));
+    SYS(bind_at(other, 0));
+    IS(port_of(other), 40001);
+    SYS(close(other));
+    SYS(close(named));
+  }
+}
+
+static void reserved_ports_are_not_given_to_those_who_connect(void) {
+  int listener = my_listener(8);
+  struct sockaddr_in to = name_of(listener);
+  give("40010 40012", "40010,40012\n");
+  int datagrams = with(SOCK_DGRAM, 0), more = with(SOCK_DGRAM, 0);
+  SYS(connect(datagrams, A(to)));
+  IS(port_of(datagrams), 40011);
+  FAILS(connect(more, A(to)), EAGAIN);
+  int stream = with(SOCK_STREAM, 0), another = with(SOCK_STREAM, 0);
+  SYS(connect(stream, A(to)));
+  IS(port_of(stream), 40011);
+  FAILS(connect(another, A(to)), EADDRNOTAVAIL);
+}
+
+static void reservations_follow_what_is_set(void) {
+  give("40020 40021", "40020\n");
+  int one = with(SOCK_DGRAM, 0), other = with(SOCK_DGRAM, 0), third = with(SOCK_DGRAM, 0);
+  SYS(bind_at(one, 0));
+  IS(port_of(one), 40021);
+  give("40020 40021", "\n");
+  SYS(bind_at(other, 0));
+  IS(port_of(other), 40020);
+  give("40020 40023", "1-40022\n");
+  SYS(bind_at(third, 0));
+  IS(port_of(third), 40023);
+}
+
+static void datagram_sockets_that_reuse_share_what_they_are_given(void) {
+  const int options[] = {SO_REUSEADDR, SO_REUSEPORT};
+  for (int i = 0; i < 2; i++) {
+    give(i ? "40031 40031" : "40030 40030", "\n");
+    int plain = with(SOCK_DGRAM, 0);
+    for (int n = 0; n < 4; n++) {
+      int fd = with(SOCK_DGRAM, options[i]);
+      SYS(bind_at(fd, 0));
+      IS(port_of(fd), 40030 + i);
+    }
+    FAILS(bind_at(plain, 0), EADDRINUSE);
+    FAILS(bind_at(with(SOCK_DGRAM, options[1 - i]), 0), EADDRINUSE);
+  }
+}
+
+static void those_who_connect_share_what_they_are_given(void) {
+  int listener = my_listener(8);
+  struct sockaddr_in to = name_of(listener);
+  give("40040 40040", "\n");
+  for (int n = 0; n < 3; n++) {
+    int fd = with(SOCK_DGRAM, SO_REUSEADDR);
+    SYS(connect(fd, A(to)));
+    IS(port_of(fd), 40040);
+  }
+  SYS(bind_at(with(SOCK_DGRAM, SO_REUSEADDR), 40040));
+  FAILS(bind_at(with(SOCK_DGRAM, 0), 40040), EADDRINUSE);
+  FAILS(connect(with(SOCK_DGRAM, 0), A(to)), EAGAIN);
+}
+
+static void streams_do_not_share_what_they_are_given(void) {
+  const int options[] = {SO_REUSEADDR, SO_REUSEPORT};
+  for (int i = 0; i < 2; i++) {
+    give(i ? "40054 40055" : "40050 40051", "\n");
+    for (int n = 0; n < 2; n++)
+      SYS(bind_at(with(SOCK_STREAM, options[i]), 0));
+    FAILS(bind_at(with(SOCK_STREAM, options[i]), 0), EADDRINUSE);
+    FAILS(listen(with(SOCK_STREAM, options[i]), 1), EADDRINUSE);
+  }
+}
+
+static void other_addresses_leave_a_port(void) {
+  give("40060 40061", "\n");
+  for (int i = 0; i < 2; i++) {
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6};
+    IS(inet_pton(AF_INET6, getenv("ADDR6"), &at.sin6_addr), 1);
+    for (int n = 0; n < 2; n++) {
+      int fd = SYS(socket(AF_INET6, KINDS[i], 0));
+      SYS(bind(fd, A(at)));
+    }
+    FAILS(bind(SYS(socket(AF_INET6, KINDS[i], 0)), A(at)), EADDRINUSE);
+    for (int n = 0; n < 2; n++)
+      SYS(bind_at(with(KINDS[i], 0), 0));
+    FAILS(bind_at(with(KINDS[i], 0), 0), EADDRINUSE);
+  }
+}
+
+const struct check CHECKS[] = {
+    {"reserved_ports_are_not_given", reserved_ports_are_not_given},
+    {"reserved_ports_are_not_given_to_those_who_connect",
+     reserved_ports_are_not_given_to_those_who_connect},
+    {"reservations_follow_what_is_set", reservations_follow_what_is_set},
+    {"datagram_sockets_that_reuse_share_what_they_are_given",
+     datagram_sockets_that_reuse_share_what_they_are_given},
+    {"those_who_connect_share_what_they_are_given",
+     those_who_connect_share_what_they_are_given},
+    {"streams_do_not_share_what_they_are_given", streams_do_not_share_what_they_are_given},
+    {"other_addresses_leave_a_port", other_addresses_leave_a_port},
+    {0, 0},
+};
