@@ -177,9 +177,24 @@ impl<'a> Connector<'a> {
             if let Some(local) = self.socket.addresses().local() {
                 self.socket.addresses().show_local(local);
             }
+            self.leave_address();
             block.change_state(SocketState::Dead, SocketState::Open);
         }
         SocketError::failed(errno)
+    }
+
+    /// Of a socket that was bound to a port at all addresses, the engine keeps the address of its way
+    /// to the peer until a call that connects has told that the attempt has failed, as Linux does:
+    /// tells it so.
+    fn leave_address(self) {
+        let addresses = self.socket.addresses();
+        if addresses.bound_port().is_some() && addresses.given_address().is_none() {
+            let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+            let block = self.socket.block();
+            let request = self.socket.host.edges(block, self.socket.id, both);
+            // With the engine the address is gone, too.
+            let _ = self.socket.host.tell(&request, Wake::Now);
+        }
     }
 
     /// It is new, and in the place of `old`, whose connection is over or whose attempt to connect

@@ -16,7 +16,7 @@ use crate::socket::Kind;
 use crate::timers::Alarm;
 use crate::transfers::Transfers;
 use longshore_hostif::{EdgeFlags, NONE, SocketId, SocketKind};
-use longshore_tcp::{Instant, Linger, State};
+use longshore_tcp::{Error, Instant, Linger, State};
 
 /// Ends sockets, and connections of sockets that go on.
 pub(crate) struct Endings<'a> {
@@ -161,6 +161,7 @@ impl Endings<'_> {
             return;
         };
         let was_made = c.reported.flags.contains(EdgeFlags::CONNECTED);
+        let is_given_up = matches!(c.tcb.error(), Some(Error::Reset | Error::Cancelled));
         if !c.is_over {
             c.is_over = true;
             let flow = c.flow;
@@ -174,7 +175,10 @@ impl Endings<'_> {
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
             socket.give_port_back(key, &mut self.endpoints.demux);
         }
-        if !was_made && let Some(socket) = self.endpoints.sockets.get_mut(key) {
+        if !was_made
+            && is_given_up
+            && let Some(socket) = self.endpoints.sockets.get_mut(key)
+        {
             socket.leave_address(key, &mut self.endpoints.demux);
         }
         self.after_end(key);

@@ -216,12 +216,13 @@ impl Admission<'_> {
             && p.is_over()
         {
             let was_made = !p.connecting;
+            let is_given_up = p.snd.is_shut() || p.rcv.is_shut();
             self.endpoints
                 .sockets
                 .leave_table(key, &mut self.endpoints.demux);
             if let Some(socket) = self.endpoints.sockets.get_mut(key) {
                 socket.give_port_back(key, &mut self.endpoints.demux);
-                if !was_made {
+                if !was_made && is_given_up {
                     socket.leave_address(key, &mut self.endpoints.demux);
                 }
             }

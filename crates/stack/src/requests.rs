@@ -229,6 +229,9 @@ impl Requests<'_> {
                 &mut self.setup.endpoints.sessions,
                 self.setup.now,
             );
+            if flags.contains(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
+                socket.end_attempt(key, &mut self.setup.endpoints.demux);
+            }
         }
         if flags.contains(EdgeFlags::RECORD_END) {
             let socket = self.setup.endpoints.sockets.get_mut(key);

@@ -3,6 +3,8 @@
 
 use super::{Held, Socket, any_ip};
 use crate::demux::{Demux, Reuse};
+use crate::socket::Kind;
+use longshore_hostif::EdgeFlags;
 
 impl Socket {
     /// A connection that nobody has bound holds its port from now on; `over_v4` if it connects, and
@@ -35,7 +37,21 @@ impl Socket {
         }
     }
 
-    /// An attempt to connect has come to nothing, or another takes its place: a socket whose
+    /// Its program has ended an attempt to connect, or knows that it has failed: if it has, the
+    /// address goes that the attempt has given it.
+    pub(crate) fn end_attempt(&mut self, key: u32, demux: &mut Demux) {
+        let has_failed = match &self.kind {
+            Kind::Stream(c) => c.is_over && !c.reported.flags.contains(EdgeFlags::CONNECTED),
+            Kind::Pair(p) => p.connecting && p.dead.is_some() && p.flow.is_none(),
+            _ => false,
+        };
+        if has_failed {
+            self.leave_address(key, demux);
+        }
+    }
+
+    /// An attempt to connect has come to nothing, of which a call that connects has told, or the
+    /// program has ended it, or another takes its place: a socket whose
     /// program has bound it to a port and to no address is bound to all of them again, as Linux has
     /// it. The one that it had was that of its way to the peer.
     pub(crate) fn leave_address(&mut self, key: u32, demux: &mut Demux) {
