@@ -111,7 +111,11 @@ impl Host {
         if !block.is(id) {
             return None;
         }
-        let socket = self.hold(id, marks);
+        self.session.note_used(id.index);
+        if !self.held_sockets.take(id, marks) {
+            return None;
+        }
+        let socket = self.note_held(id);
         // It may have been closed before it counted as held.
         if !block.is(id) {
             self.let_go_silently(socket);
@@ -132,15 +136,27 @@ impl Host {
         // A fork that finds it among those that are held, and so gives it to the child, finds the
         // mark that nobody else has it, too, and takes it out.
         self.held_sockets.begin(id, marks);
+        self.note_held(id)
+    }
+
+    fn note_held(&'static self, id: SocketId) -> Socket {
         self.arena.set_held(self.own_channel(), id.index, true);
         Socket { host: self, id }
     }
 
+    /// Gives a use back of which the engine has nothing to know: the socket is gone. Another may have
+    /// come to its place here meanwhile, which stays held.
     fn let_go_silently(&self, socket: Socket) {
-        let index = socket.id.index;
+        let id = socket.id;
         std::mem::forget(socket);
-        self.held_sockets.forget(index);
-        self.arena.set_held(self.own_channel(), index, false);
+        if self.held_sockets.release(id) {
+            self.held_sockets.take_marks(id.index);
+            self.arena.set_held(self.own_channel(), id.index, false);
+            fence(Ordering::SeqCst);
+            if self.held_sockets.count(id.index) != 0 {
+                self.arena.set_held(self.own_channel(), id.index, true);
+            }
+        }
     }
 
     pub(crate) fn own_channel(&self) -> u32 {

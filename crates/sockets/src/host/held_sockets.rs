@@ -76,6 +76,29 @@ impl HeldSockets {
             .store(generation_word(id) | 1, Ordering::Release);
     }
 
+    /// A use of a socket whose name came from elsewhere: the first one, of a socket with these marks,
+    /// unless another thread has taken it just now. `false` if the name is stale, and this process
+    /// uses the socket that has its place now.
+    pub(crate) fn take(&self, id: SocketId, marks: u64) -> bool {
+        let uses = self.word(id.index);
+        let mut word = uses.load(Ordering::Acquire);
+        loop {
+            let next = match word {
+                _ if counts(word, id) => word + 1,
+                _ if word & COUNT != 0 => return false,
+                _ => generation_word(id) | 1,
+            };
+            match uses.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) if next & COUNT == 1 => {
+                    self.mark(id.index, marks);
+                    return true;
+                }
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
     /// Another use of a socket, if there is one.
     pub(crate) fn acquire(&self, id: SocketId) -> bool {
         let Some(uses) = self.uses.get(id.index as usize) else {
@@ -133,11 +156,6 @@ impl HeldSockets {
         };
         self.word(id.index).store(word, Ordering::Release);
         self.marks[id.index as usize].store(0, Ordering::Relaxed);
-    }
-
-    /// No use of whatever socket stands at `index`.
-    pub(crate) fn forget(&self, index: u32) {
-        self.word(index).store(0, Ordering::Release);
     }
 
     /// No use of any socket. Touches no memory that was not touched before.
@@ -210,5 +228,51 @@ impl HeldSockets {
     /// A ready set has the socket.
     pub(crate) fn set_watched(&self, index: u32) {
         self.mark(index, WATCHED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(generation: u32) -> SocketId {
+        SocketId {
+            index: 1,
+            generation,
+        }
+    }
+
+    /// Two threads that take the same socket over have a use each.
+    #[test]
+    fn what_two_threads_take_over_is_used_twice() {
+        for generation in 1..500 {
+            let held = HeldSockets::new(2);
+            std::thread::scope(|scope| {
+                let take = || assert!(held.take(id(generation), INHERITED));
+                scope.spawn(take);
+                scope.spawn(take);
+            });
+            assert_eq!(held.count(1), 2);
+            assert!(!held.release(id(generation)));
+            assert!(held.is_marked(1, INHERITED));
+            assert!(held.release(id(generation)));
+        }
+    }
+
+    /// A name whose socket is gone takes nothing from the socket that has its place.
+    #[test]
+    fn a_stale_name_does_no_harm() {
+        let held = HeldSockets::new(2);
+        held.begin(id(8), ALONE | SUBSCRIBED);
+        assert!(!held.take(id(7), INHERITED));
+        assert!(!held.release(id(7)));
+        assert!(held.has(id(8)) && held.count(1) == 1);
+        assert!(!held.is_marked(1, INHERITED));
+        // Nor if the other comes to its place when the name has just been taken.
+        let held = HeldSockets::new(2);
+        assert!(held.take(id(7), INHERITED));
+        held.begin(id(8), ALONE | SUBSCRIBED);
+        assert!(!held.release(id(7)));
+        assert!(held.has(id(8)) && held.count(1) == 1);
     }
 }
