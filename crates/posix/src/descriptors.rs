@@ -218,9 +218,14 @@ impl Descriptors {
 
     /// Changes an undecided entry, if it is still what it was; says whether it was.
     pub fn update(&self, fd: RawFd, from: Undecided, to: Entry) -> bool {
+        self.change(fd, Entry::Undecided(from), to)
+    }
+
+    /// Changes an entry, if it is still what it was; says whether it was.
+    pub fn change(&self, fd: RawFd, from: Entry, to: Entry) -> bool {
         self.word(fd).is_some_and(|w| {
-            let from = Entry::Undecided(from).encode();
-            w.compare_exchange(from, to.encode(), Ordering::AcqRel, Ordering::Relaxed)
+            let (from, to) = (from.encode(), to.encode());
+            w.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         })
     }

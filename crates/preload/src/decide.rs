@@ -144,7 +144,7 @@ pub(crate) fn after_failed_call(fd: RawFd) {
         && bound_by_kernel(fd).is_some()
         && let Ok(socket) = to_engine_with_port(fd, undecided)
     {
-        note_engine_socket(fd, &socket);
+        note_engine_socket(undecided, &socket);
     }
     crate::results::set_errno(errno);
 }
@@ -181,18 +181,37 @@ fn enter(fd: RawFd, undecided: Undecided, socket: &Socket) -> bool {
 
 /// The socket is the engine's for good: whoever waits for it in epoll waits for
 /// the engine from now on.
-pub(crate) fn note_engine_socket(fd: RawFd, socket: &Socket) {
-    epoll::to_engine(fd, socket);
+pub(crate) fn note_engine_socket(undecided: Undecided, socket: &Socket) {
+    epoll::to_engine(undecided, socket);
+}
+
+/// Puts a socket of the engine in the place of another under all descriptors that are that one when
+/// it is looked at: another thread may be doing the same, or have closed one meanwhile.
+fn put_in_place(old: SocketId, new: &Socket) {
+    let entry = Entry::Engine(old);
+    for (fd, _) in fds::all().filter(|(_, now)| *now == entry) {
+        let id = new.clone().into_use();
+        if fds::change(fd, entry, Entry::Engine(id)) {
+            give_up(entry);
+        } else {
+            drop(Socket::from_use(new.host(), id));
+        }
+    }
+}
+
+/// All descriptors that are this socket of the engine are something else from now on.
+fn take_out(id: SocketId, to: Entry) {
+    let entry = Entry::Engine(id);
+    for (fd, _) in fds::all().filter(|(_, now)| *now == entry) {
+        if fds::change(fd, entry, to) {
+            give_up(entry);
+        }
+    }
 }
 
 /// Takes a decision back that came to nothing.
 pub(crate) fn undo(undecided: Undecided, id: SocketId) {
-    for (fd, entry) in fds::all() {
-        if entry == Entry::Engine(id) {
-            let before = fds::put(fd, Entry::Undecided(undecided));
-            give_up(fd, before);
-        }
-    }
+    take_out(id, Entry::Undecided(undecided));
 }
 
 /// Puts a new socket of the engine in the place of one that is not wanted any
@@ -233,12 +252,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     }
     new.take_places_of(old)?;
     owner::to_engine(fd, &new);
-    for (other, entry) in fds::all() {
-        if entry == Entry::Engine(old.id()) {
-            fds::put(other, Entry::Engine(new.clone().into_use()));
-            give_up(other, entry);
-        }
-    }
+    put_in_place(old.id(), &new);
     if old.host_bits() & host_bits::OUR_TIMEOUT != 0 {
         // The program has not set it.
         let _ = set_socket_timeout(borrow(fd), Timeout::Recv, None);
@@ -277,12 +291,7 @@ pub(crate) fn follow(fd: RawFd, old: Socket) -> Socket {
     if new.take_places_of(&old).is_err() {
         return old;
     }
-    for (other, entry) in fds::all() {
-        if entry == Entry::Engine(old.id()) {
-            fds::put(other, Entry::Engine(new.clone().into_use()));
-            give_up(other, entry);
-        }
-    }
+    put_in_place(old.id(), &new);
     if !new.has_kernel_side() {
         epoll::leave_kernel(&new);
     }
@@ -341,12 +350,7 @@ pub(crate) fn is_for_all(socket: &Socket, local: SocketAddr) -> bool {
 
 /// Leaves a socket to the kernel, under all descriptors that it has.
 pub(crate) fn to_kernel(id: SocketId) {
-    for (fd, entry) in fds::all() {
-        if entry == Entry::Engine(id) {
-            let before = fds::put(fd, Entry::Kernel);
-            give_up(fd, before);
-        }
-    }
+    take_out(id, Entry::Kernel);
 }
 
 /// Leaves an undecided socket to the kernel.
@@ -355,7 +359,15 @@ pub(crate) fn leave(fd: RawFd, why: SocketAddr) {
         Level::Debug,
         format_args!("{why} is the kernel's: so is descriptor {fd}"),
     );
-    give_up(fd, fds::put(fd, Entry::Kernel));
+    leave_to_kernel(fd);
+}
+
+/// One descriptor of an undecided socket is the kernel's from now on.
+pub(crate) fn leave_to_kernel(fd: RawFd) {
+    match fds::put(fd, Entry::Kernel) {
+        Entry::Undecided(left) => epoll::leave_undecided(fd, left),
+        before => give_up(before),
+    }
 }
 
 /// Says that a port could not be had from the kernel too.
@@ -400,12 +412,12 @@ pub(crate) fn look_for(fd: RawFd, undecided: Undecided) -> Entry {
             return as_it_was;
         }
         fds::update(fd, undecided, Entry::Kernel);
-        epoll::forget_undecided(fd);
+        epoll::leave_undecided(fd, undecided);
         return Entry::Kernel;
     };
     let now = enter(fd, undecided, &socket);
     if now {
-        epoll::to_engine(fd, &socket);
+        epoll::to_engine(undecided, &socket);
     }
     Entry::Engine(socket.id())
 }

@@ -96,6 +96,11 @@ pub(crate) fn update(fd: RawFd, from: Undecided, to: Entry) -> bool {
     TABLE.update(fd, from, to)
 }
 
+/// Changes an entry, if it is still what it was; says whether it was.
+pub(crate) fn change(fd: RawFd, from: Entry, to: Entry) -> bool {
+    TABLE.change(fd, from, to)
+}
+
 /// Changes what is known of an undecided socket, under all its descriptors; nothing if `fd` is none.
 pub(crate) fn change_undecided(fd: RawFd, change: impl Fn(Undecided) -> Undecided) {
     let Entry::Undecided(undecided) = get(fd) else {

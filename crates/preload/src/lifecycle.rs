@@ -25,13 +25,13 @@ pub(crate) fn duplicate(from: RawFd, to: RawFd) {
     };
     let before = fds::put(to, entry);
     if matches!(entry, Entry::Engine(_)) && !fds::has_room_for(to) {
-        give_up(to, entry);
+        give_up(entry);
     }
-    give_up(to, before);
+    give_up(before);
 }
 
 /// Lets go of what a descriptor was that is closed or replaced.
-pub(crate) fn give_up(fd: RawFd, entry: Entry) {
+pub(crate) fn give_up(entry: Entry) {
     match entry {
         Entry::Engine(id) => {
             kept::leave_socket(id);
@@ -40,7 +40,7 @@ pub(crate) fn give_up(fd: RawFd, entry: Entry) {
             }
         }
         Entry::Epoll(number) => epoll::one_descriptor_less(number),
-        Entry::Undecided(_) => epoll::forget_undecided(fd),
+        Entry::Undecided(closed) => epoll::close_undecided(closed),
         Entry::Kernel | Entry::Kept => {}
     }
 }

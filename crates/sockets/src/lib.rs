@@ -102,7 +102,7 @@ pub use pause::pause;
 pub use pending_error::PendingError;
 pub use queries::Queries;
 pub use readiness::Ready;
-pub use ready_set::{EDGE, ONE_SHOT, ReadySet, Report};
+pub use ready_set::{EDGE, ONE_SHOT, Place, ReadySet, Report};
 pub use sleeper::Sleeper;
 pub use stream::{
     Appended, Forwarded, Forwarding, Keeping, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT,

@@ -38,6 +38,17 @@ pub struct Report {
     pub is_last: bool,
 }
 
+/// Where a socket stands in a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The descriptor that it was entered under.
+    pub fd: RawFd,
+    /// What is asked for.
+    pub events: u32,
+    /// The word that came with that.
+    pub data: u64,
+}
+
 /// A set of sockets to wait for.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadySet {
@@ -314,6 +325,27 @@ impl ReadySet {
             }
         }
         self.look(socket, fd)
+    }
+
+    /// Where a socket stands in it and is to be reported; none while a signal handler has interrupted
+    /// this thread in the midst of a change.
+    pub fn places_of(&self, socket: &Socket) -> Vec<Place> {
+        let mut places = Vec::new();
+        let Ok(ready_sets) = self.host.ready_sets.enter() else {
+            return places;
+        };
+        let mut key = ready_sets.of_socket(socket.id.index);
+        while let Some(Some(interest)) = ready_sets.interests.get(key as usize) {
+            if interest.set == self.index && interest.id == socket.id && !interest.disarmed {
+                places.push(Place {
+                    fd: interest.fd,
+                    events: interest.events,
+                    data: interest.data,
+                });
+            }
+            key = interest.next;
+        }
+        places
     }
 
     /// Takes a socket out.

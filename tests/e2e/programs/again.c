@@ -975,6 +975,132 @@ static void bound_to_all_after_a_refused_connect(void) {
   }
 }
 
+/* Until a call that connects has told that an attempt was refused, what was bound to a port of all
+ * addresses has that of its way to the peer alone, and others may have the rest. */
+static void keeps_its_address_until_it_is_told(void) {
+  for (int how = 0; how < 6; how++) {
+    int fd = stream6(), other = stream();
+    struct sockaddr_in6 to = nobody_listens6(0), any = address6("::", 0);
+    struct sockaddr_in b = nobody_listens(), all = address("0.0.0.0", ntohs(b.sin_port));
+    struct sockaddr_in6 b6 = address6(my_ip6(), ntohs(b.sin_port));
+    any.sin6_port = b.sin_port;
+    nonblocking(fd);
+    SYS(bind(fd, A(any)));
+    FAILS(connect(fd, A(to)), EINPROGRESS);
+    IS(ready(fd, POLLIN, 10000) & POLLERR, POLLERR);
+    if (how % 3 == 0)
+      IS(option(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+    if (how % 3 < 2) {
+      FAILS(bind(stream6(), A(b6)), EADDRINUSE);
+      FAILS(bind(stream(), A(all)), EADDRINUSE);
+    }
+    if (how < 3) {
+      SYS(bind(other, A(b)));
+      continue;
+    }
+    if (how % 3 == 2)
+      disconnect(fd);
+    else
+      FAILS(connect(fd, A(to)), how % 3 ? ECONNREFUSED : ECONNABORTED);
+    FAILS(bind(other, A(b)), EADDRINUSE);
+    SYS(close(fd));
+    SYS(bind(other, A(b)));
+  }
+}
+
+/* Who has ended an attempt to connect has its port at all addresses again. */
+static void has_all_addresses_when_it_gives_up(void) {
+  int fd = stream6(), listener = stream6();
+  struct sockaddr_in6 to = address6(my_ip6(), 0), any = address6("::", 0);
+  struct sockaddr_in b = nobody_listens();
+  socklen_t n = sizeof to;
+  /* Nobody answers once the queue is full. */
+  SYS(bind(listener, A(to)));
+  SYS(listen(listener, 0));
+  SYS(getsockname(listener, (struct sockaddr *)&to, &n));
+  for (int i = 0; i < 2; i++) {
+    int filling = stream6();
+    nonblocking(filling);
+    FAILS(connect(filling, A(to)), EINPROGRESS);
+  }
+  any.sin6_port = b.sin_port;
+  nonblocking(fd);
+  SYS(bind(fd, A(any)));
+  FAILS(connect(fd, A(to)), EINPROGRESS);
+  IS(shutdown(fd, SHUT_RDWR), 0);
+  FAILS(bind(stream(), A(b)), EADDRINUSE);
+}
+
+/* What is bound to all addresses, or listens at all, after it was refused is reached by the kernel's
+ * interfaces, too, as it is when it has not been used before, and epoll tells of it. */
+static void serves_all_after_a_refused_connect(void) {
+  for (int how = 0; how < 6; how++) {
+    struct sockaddr_in a = nobody_listens(), any = nobody_listens();
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = 7};
+    int fd = stream(), ep = SYS(epoll_create1(0));
+    any.sin_addr.s_addr = 0;
+    if (how == 2 || how == 5)
+      SYS(bind(fd, A(any)));
+    FAILS(connect(fd, A(a)), ECONNREFUSED);
+    if (how == 0 || how == 3)
+      SYS(bind(fd, A(any)));
+    if (how >= 3)
+      SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+    SYS(listen(fd, 8));
+    if (how < 3)
+      SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e));
+    is_reached(fd);
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+    struct sockaddr_in here = address("127.0.0.1", ntohs(name_of(fd).sin_port));
+    int client = stream();
+    SYS(connect(client, A(here)));
+    IS(epoll_wait(ep, &e, 1, 10000), 1);
+    IS(e.data.u64, 7);
+    SYS(close(SYS(accept(fd, 0, 0))));
+    SYS(close(client));
+    SYS(close(fd));
+    SYS(close(ep));
+  }
+}
+
+/* What is registered under a descriptor that another takes the place of stays, as long as the socket
+ * has others. */
+static void registered_under_a_descriptor_that_is_gone(void) {
+  for (int how = 0; how < 4; how++) {
+    int fd = datagram(), twin = SYS(dup(fd)), ep = epoll_with(fd), late = datagram();
+    struct sockaddr_in a = address(my_ip(), 0);
+    struct epoll_event e;
+    if (how % 2)
+      SYS(dup2(late, fd));
+    else
+      SYS(close(fd));
+    if (how >= 2) {
+      /* Of another under the same number it tells, too, and of which it is. */
+      struct epoll_event own = {.events = EPOLLIN, .data.u64 = 9};
+      SYS(dup2(late, fd));
+      SYS(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &own));
+    }
+    SYS(bind(twin, A(a)));
+    a = name_of(twin);
+    IS(sendto(datagram(), "x", 1, 0, A(a)), 1);
+    tells_of(ep, 10000);
+    if (how >= 2) {
+      struct sockaddr_in b = address(my_ip(), 0);
+      char c;
+      IS(recv(twin, &c, 1, 0), 1);
+      SYS(bind(late, A(b)));
+      b = name_of(late);
+      IS(sendto(datagram(), "x", 1, 0, A(b)), 1);
+      IS(epoll_wait(ep, &e, 1, 10000), 1);
+      IS(e.data.u64, 9);
+      SYS(epoll_ctl(ep, EPOLL_CTL_DEL, fd, 0));
+    }
+    SYS(close(twin));
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+    SYS(close(ep));
+  }
+}
+
 /* A listener that was shut down is bound no more if nobody has chosen its port, and may be for
  * IPv6 alone, or not. */
 static void version_after_listening(void) {
@@ -1161,6 +1287,10 @@ const struct check CHECKS[] = {
     {"disconnected_and_connected", disconnected_and_connected},
     {"ended_by_both_and_disconnected", ended_by_both_and_disconnected},
     {"bound_to_all_after_a_refused_connect", bound_to_all_after_a_refused_connect},
+    {"keeps_its_address_until_it_is_told", keeps_its_address_until_it_is_told},
+    {"has_all_addresses_when_it_gives_up", has_all_addresses_when_it_gives_up},
+    {"serves_all_after_a_refused_connect", serves_all_after_a_refused_connect},
+    {"registered_under_a_descriptor_that_is_gone", registered_under_a_descriptor_that_is_gone},
     {"version_after_listening", version_after_listening},
     {"counting_takes_no_error", counting_takes_no_error},
     {"reset_before_it_was_told_of", reset_before_it_was_told_of},

@@ -89,7 +89,7 @@ fn accept_from_kernel(
     }
     // The number may have been something of ours that was closed behind our
     // back.
-    lifecycle::give_up(accepted, fds::put(accepted, Entry::Kernel));
+    lifecycle::give_up(fds::put(accepted, Entry::Kernel));
     Ok(accepted)
 }
 
@@ -126,7 +126,7 @@ fn accept_from_engine(
     options::inherit(fd, listener, backing, &socket);
     let peer = record.peer.get().ok_or(SocketError::Broken)?;
     let before = fds::put(backing, Entry::Engine(socket.into_use()));
-    lifecycle::give_up(backing, before);
+    lifecycle::give_up(before);
     if flags & libc::SOCK_NONBLOCK != 0 {
         note_nonblocking(backing, true);
     }

@@ -1,6 +1,7 @@
 //! Sockets that Linux uses again where the engine makes a new one: after an attempt to connect
 //! that has failed, and after a listener was shut down.
 
+use crate::calls::bind::bind_beside;
 use crate::{decide, epoll};
 use libc::c_int;
 use longshore_hostif::SocketState;
@@ -58,6 +59,12 @@ pub(crate) fn to_listen(fd: c_int, socket: Socket) -> Result<Socket, SocketError
         socket
     };
     bind_unbound(&socket)?;
+    if let Some(local) = socket.addresses().local()
+        && socket.state() == SocketState::Open
+        && !socket.is_datagram()
+    {
+        bind_beside(fd, &socket, local);
+    }
     Ok(socket)
 }
 

@@ -4,7 +4,7 @@ use crate::address::{self, Given, Native};
 use crate::calls::{anew, answer, guard, last_error, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::user::In;
-use crate::{decide, place, real};
+use crate::{decide, epoll, place, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Socket, SocketError, host_bits};
@@ -71,7 +71,7 @@ pub(crate) fn bind_on_engine(
             if decide::is_for_all(&socket, local) {
                 bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
             }
-            decide::note_engine_socket(fd, &socket);
+            decide::note_engine_socket(undecided, &socket);
             Ok(socket)
         }
         Err(e) => {
@@ -91,10 +91,20 @@ fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), Socket
     let socket = &anew::to_bind(fd, socket)?;
     let bound = socket.addresses().bind(local)?;
     note_version(fd, socket, local);
-    if socket.is_datagram() && decide::is_for_all(socket, local) {
-        bind_on_kernel(fd, socket, SocketAddr::new(local.ip(), bound.port()));
-    }
+    bind_beside(fd, socket, SocketAddr::new(local.ip(), bound.port()));
     Ok(())
+}
+
+/// What has been bound to `local` on the engine, and is registered with epoll already, is bound on
+/// the kernel beside it, if that is for all interfaces.
+pub(crate) fn bind_beside(fd: c_int, socket: &Socket, local: SocketAddr) {
+    if socket.has_kernel_side() || !decide::is_for_all(socket, local) {
+        return;
+    }
+    bind_on_kernel(fd, socket, local);
+    if socket.has_kernel_side() {
+        epoll::enter_kernel(socket);
+    }
 }
 
 /// With an address of IPv6 alone, a socket is for IPv6 alone, and says so (IPV6_V6ONLY).
@@ -125,7 +135,8 @@ fn is_somebodys(socket: &Socket, local: SocketAddr) -> bool {
 /// Binds the kernel socket beside a socket of the engine.
 fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) {
     let native = Native::new(local, socket.is_v6());
-    if real::bind(fd, native.as_in(), native.len) == 0 {
+    let has_it = decide::bound_by_kernel(fd) == Some(local);
+    if has_it || real::bind(fd, native.as_in(), native.len) == 0 {
         socket.set_host_bits(host_bits::KERNEL_TOO);
     } else {
         decide::port_is_the_engines_alone(local.port(), last_error().errno());

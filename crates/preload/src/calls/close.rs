@@ -31,7 +31,7 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
             crate::calls::guard(|| {
                 let before = fds::put(fd, Entry::Kernel);
                 let result = real::close(fd);
-                lifecycle::give_up(fd, before);
+                lifecycle::give_up(before);
                 result
             })
         }),
@@ -45,7 +45,7 @@ fn close_socket(fd: c_int) -> c_int {
     // From here on the number may be another's.
     let before = fds::put(fd, Entry::Kernel);
     let result = real::close(fd);
-    lifecycle::give_up(fd, before);
+    lifecycle::give_up(before);
     result
 }
 

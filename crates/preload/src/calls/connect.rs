@@ -180,7 +180,7 @@ fn connect_new(
     } else {
         decide::to_engine_with_port(fd, undecided)?
     };
-    decide::note_engine_socket(fd, &socket);
+    decide::note_engine_socket(undecided, &socket);
     match does_not_fit(&socket, peer) {
         Some(why) => refuse_to_connect(&socket, why),
         None => connect_on(fd, socket, peer, flags),
@@ -198,9 +198,8 @@ fn refuse_to_connect(socket: &Socket, why: c_int) -> Result<c_int, SocketError> 
 /// A stream that was bound to the wildcard stands on the engine alone once it connects
 /// there: what the kernel says of its own half means nothing from then on. That half keeps
 /// the port.
-fn leave_kernel_side(fd: c_int, socket: &Socket) {
+fn leave_kernel_side(socket: &Socket) {
     socket.clear_host_bits(host_bits::KERNEL_TOO);
-    decide::note_engine_socket(fd, socket);
     epoll::leave_kernel(socket);
 }
 
@@ -213,7 +212,7 @@ fn connect_on(
     let peer = decide::effective_for(&socket, peer);
     let socket = anew::to_connect(fd, socket)?;
     if !socket.is_datagram() && socket.has_kernel_side() && !socket.is_listening() {
-        leave_kernel_side(fd, &socket);
+        leave_kernel_side(&socket);
     }
     if socket.is_datagram() {
         groups::check_broadcast(fd, socket.host(), peer)?;

@@ -197,7 +197,7 @@ fn engines(fd: c_int, entry: Entry) -> Result<Socket, SocketError> {
     match entry {
         Entry::Undecided(undecided) => {
             let socket = decide::to_engine(fd, undecided)?;
-            decide::note_engine_socket(fd, &socket);
+            decide::note_engine_socket(undecided, &socket);
             Ok(socket)
         }
         _ => fds::engine(fd).ok_or(refused(libc::EBADF)),

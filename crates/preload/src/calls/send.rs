@@ -204,7 +204,7 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
                     == Owner::Engine =>
             {
                 let socket = decide::to_engine_with_port(fd, undecided)?;
-                decide::note_engine_socket(fd, &socket);
+                decide::note_engine_socket(undecided, &socket);
                 Ok(Sender::Engine(socket, Some(to)))
             }
             // It may still go elsewhere later.

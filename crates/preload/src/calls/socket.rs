@@ -65,7 +65,7 @@ pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
                 let stream =
                     kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;
                 let before = fds::put(fd, Entry::Undecided(undecided(domain, stream)));
-                lifecycle::give_up(fd, before);
+                lifecycle::give_up(before);
             }
             fd
         }

@@ -14,7 +14,7 @@ pub(crate) mod family;
 mod nested;
 mod once;
 
-use crate::fds::{self, Entry};
+use crate::fds::{self, Entry, Undecided};
 use crate::leaked::Leaked;
 use crate::log::once;
 use crate::results::last_error;
@@ -49,7 +49,8 @@ pub(crate) struct Registered {
     pub(crate) fd: RawFd,
     pub(crate) events: u32,
     pub(crate) data: u64,
-    /// For an epoll instance in another: its number.
+    /// For an epoll instance in another: its number; for a socket that nobody has decided about: that
+    /// of [`Undecided`].
     pub(crate) inner: u32,
     /// It was reported, and is reported no more until it is set again (EPOLLONESHOT).
     pub(crate) disarmed: bool,
@@ -156,7 +157,13 @@ impl Instance {
         self.note_once(r.events);
         if let Ok(mut lists) = self.lists.enter() {
             let before = lists.undecided.len() as u32;
-            replace(&mut lists.undecided, op, r);
+            // What was registered under the same descriptor when that was another socket, which has
+            // others, stays.
+            let is_same = |other: &Registered| other.fd == r.fd && other.inner == r.inner;
+            lists.undecided.retain(|other| !is_same(other));
+            if op != libc::EPOLL_CTL_DEL {
+                lists.undecided.push(r);
+            }
             let now = lists.undecided.len() as u32;
             WAITING.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
         }
@@ -395,36 +402,62 @@ impl Instance {
     }
 }
 
-/// An undecided socket was closed: the kernel has dropped it.
-pub(crate) fn forget_undecided(fd: RawFd) {
-    if WAITING.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    for instance in instances() {
-        if let Ok(mut lists) = instance.lists.enter() {
-            let before = lists.undecided.len();
-            lists.undecided.retain(|r| r.fd != fd);
-            let gone = before - lists.undecided.len();
-            WAITING.fetch_sub(gone as u32, Ordering::Relaxed);
-        }
+/// A descriptor of an undecided socket was closed or replaced. The kernel drops what is registered
+/// for the socket with the last of its descriptors, under whichever that is.
+pub(crate) fn close_undecided(closed: Undecided) {
+    let stands_for_it =
+        |(_, entry)| matches!(entry, Entry::Undecided(u) if u.number == closed.number);
+    if WAITING.load(Ordering::Relaxed) != 0 && !fds::all().any(stands_for_it) {
+        take_undecided(|r| r.inner == closed.number, |_, _| {});
     }
 }
 
-/// A socket became the engine's: what was registered for it moves, under whichever of its
-/// descriptors.
-pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
+/// A descriptor of an undecided socket is the kernel's from now on.
+pub(crate) fn leave_undecided(fd: RawFd, left: Undecided) {
+    take_undecided(|r| r.fd == fd && r.inner == left.number, |_, _| {});
+}
+
+/// The socket that was `undecided` became the engine's: what was registered for it moves, under
+/// whichever of its descriptors, also one that was closed meanwhile.
+pub(crate) fn to_engine(undecided: Undecided, socket: &Socket) {
+    take_undecided(
+        |r| r.inner == undecided.number,
+        |instance, r| {
+            if let Ok(set) = instance.make_set(socket.host()) {
+                instance.move_to_engine(&set, socket, r);
+            }
+        },
+    );
+}
+
+/// Takes registrations of undecided sockets out of all instances, and hands them over.
+fn take_undecided(is_taken: impl Fn(&Registered) -> bool, to: impl Fn(&Instance, Registered)) {
     if WAITING.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let is_its = |r: &Registered| r.fd == fd || fds::is_of(r.fd, socket.id());
     for instance in instances() {
-        let found: Vec<Registered> = instance.lists.enter().map_or(Vec::new(), |mut lists| {
-            lists.undecided.extract_if(.., |r| is_its(r)).collect()
+        let taken: Vec<Registered> = instance.lists.enter().map_or(Vec::new(), |mut lists| {
+            lists.undecided.extract_if(.., |r| is_taken(r)).collect()
         });
-        WAITING.fetch_sub(found.len() as u32, Ordering::Relaxed);
-        for r in found {
-            if let Ok(set) = instance.make_set(socket.host()) {
-                instance.move_to_engine(&set, socket, r);
+        WAITING.fetch_sub(taken.len() as u32, Ordering::Relaxed);
+        taken.into_iter().for_each(|r| to(instance, r));
+    }
+}
+
+/// A socket of the engine's alone stands in both halves from now on: the kernel's half tells of it,
+/// too, wherever it is registered.
+pub(crate) fn enter_kernel(socket: &Socket) {
+    for instance in instances() {
+        let Some(set) = instance.set() else {
+            continue;
+        };
+        for place in set.places_of(socket) {
+            instance.note_both();
+            instance.note_once(place.events);
+            // Another descriptor may have the number of one that was closed.
+            if fds::is_of(place.fd, socket.id()) {
+                let (events, fd) = (place.events & BESIDE, place.fd);
+                let _ = kernel_add(instance.epfd(), fd, events, place.data);
             }
         }
     }
@@ -442,6 +475,19 @@ pub(crate) fn leave_kernel(socket: &Socket) {
 
 impl Instance {
     fn move_to_engine(&self, set: &ReadySet, socket: &Socket, r: Registered) {
+        // Another descriptor may have the number of one that was closed.
+        if fds::is_of(r.fd, socket.id()) {
+            self.leave_beside(socket, r);
+        }
+        let _ = if r.disarmed {
+            set.add_disarmed(socket, r.fd, r.events, r.data)
+        } else {
+            set.add(socket, r.fd, r.events, r.data)
+        };
+    }
+
+    /// What the kernel's half keeps of a registration that moves to the engine's.
+    fn leave_beside(&self, socket: &Socket, r: Registered) {
         let stays = socket.has_kernel_side();
         if stays {
             self.note_both();
@@ -456,11 +502,6 @@ impl Instance {
         } else {
             self.take_out(r.fd);
         }
-        let _ = if r.disarmed {
-            set.add_disarmed(socket, r.fd, r.events, r.data)
-        } else {
-            set.add(socket, r.fd, r.events, r.data)
-        };
     }
 
     /// Takes a descriptor out of the kernel's half.

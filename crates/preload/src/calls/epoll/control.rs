@@ -18,7 +18,7 @@ pub extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
         return guard(|| {
             own_waits::refuse();
             if let Some(number) = epoll::enter(epfd) {
-                give_up(epfd, fds::put(epfd, Entry::Epoll(number)));
+                give_up(fds::put(epfd, Entry::Epoll(number)));
             }
             epfd
         });
@@ -71,10 +71,17 @@ pub extern "C-unwind" fn epoll_ctl(
             }
             None => plain(),
         },
-        Entry::Undecided(_) => {
+        Entry::Undecided(undecided) => {
             let result = plain();
             if result == 0 {
-                instance.note_undecided(op, registered);
+                let inner = undecided.number;
+                instance.note_undecided(
+                    op,
+                    Registered {
+                        inner,
+                        ..registered
+                    },
+                );
             }
             result
         }

@@ -2,9 +2,9 @@
 //! bound to another interface is the kernel's.
 
 use crate::calls::refused;
-use crate::fds::{self, Entry};
+use crate::fds::Entry;
 use crate::user::{In, Text};
-use crate::{lifecycle, place, vectors};
+use crate::{decide, place, vectors};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_sockets::SocketError;
 use std::ffi::CStr;
@@ -43,7 +43,7 @@ pub(super) fn choose(
     }
     match entry {
         Entry::Undecided(_) => {
-            lifecycle::give_up(fd, fds::put(fd, Entry::Kernel));
+            decide::leave_to_kernel(fd);
             Ok(())
         }
         _ => Err(refused(libc::ENODEV)),
