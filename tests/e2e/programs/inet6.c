@@ -573,7 +573,39 @@ static void one_version_and_then_both(void) {
   SYS(connect(refused, A(to)));
 }
 
+/* IPV6_PKTINFO for all datagrams: Linux looks at the interface, and keeps the address without any
+ * use of it. */
+static void packet_information_for_all(void) {
+  const int kinds[] = {SOCK_STREAM, SOCK_DGRAM};
+  for (int i = 0; i < 4; i++) {
+    int fd = SYS(socket(AF_INET6, kinds[i % 2], 0)), other = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6}, from = {0};
+    struct in6_pktinfo info = {0};
+    socklen_t n = sizeof a;
+    IS(inet_pton(AF_INET6, getenv("ADDR6"), &a.sin6_addr), 1);
+    if (i >= 2)
+      SYS(bind(fd, A(a)));
+    FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_PKTINFO, &info, 4), EINVAL);
+    FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_PKTINFO, 0, 0), EINVAL);
+    info.ipi6_addr = a.sin6_addr;
+    SYS(setsockopt(fd, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info));
+    info.ipi6_addr.s6_addr[0] ^= 1;
+    SYS(setsockopt(fd, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info));
+    FAILS(getsockopt(fd, IPPROTO_IPV6, IPV6_PKTINFO, &info, &n), ENOPROTOOPT);
+    SYS(bind(other, A(a)));
+    n = sizeof a;
+    SYS(getsockname(other, (struct sockaddr *)&a, &n));
+    if (kinds[i % 2] == SOCK_STREAM)
+      continue;
+    char c;
+    IS(sendto(fd, "x", 1, 0, A(a)), 1);
+    IS(recvfrom(other, &c, 1, 0, (struct sockaddr *)&from, &n), 1);
+    OK(memcmp(&from.sin6_addr, &a.sin6_addr, sizeof a.sin6_addr) == 0);
+  }
+}
+
 const struct check CHECKS[] = {
+    {"packet_information_for_all", packet_information_for_all},
     {"accepted", accepted},
     {"connected", connected},
     {"refused", refused},

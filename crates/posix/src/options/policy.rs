@@ -115,6 +115,8 @@ fn of_ipv6(stream: bool, name: c_int) -> Option<c_int> {
         IPT_SO_SET_REPLACE | IPT_SO_SET_ADD_COUNTERS => None,
         // Of other kinds of socket, or to be asked for alone.
         IPV6_CHECKSUM | IPV6_HOPLIMIT | IPV6_PATHMTU => None,
+        // Of it, Linux uses the interface alone, which was looked at before (`device`).
+        libc::IPV6_PKTINFO => None,
         // Asked for where it counts, or said by the kernel.
         libc::IPV6_V6ONLY | known::IPV6_ADDRFORM => None,
         libc::IPV6_FREEBIND => None,

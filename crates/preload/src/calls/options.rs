@@ -58,7 +58,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             return Err(refused(errno));
         }
         if device::is_about(level, name) {
-            device::choose(fd, entry, name, value, len)?;
+            device::choose(fd, entry, (level, name), value, len)?;
         }
         if (level, name) == (IP6, known::IPV6_ADDRFORM)
             && socket

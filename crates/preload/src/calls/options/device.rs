@@ -1,11 +1,12 @@
-//! SO_BINDTODEVICE and SO_BINDTOIFINDEX: the engine has one link, and a socket that is
+//! SO_BINDTODEVICE, SO_BINDTOIFINDEX, and IPV6_PKTINFO for all datagrams (RFC 3542 section 6.2), of
+//! which Linux uses the interface and not the address: the engine has one link, and a socket that is
 //! bound to another interface is the kernel's.
 
 use crate::calls::refused;
 use crate::fds::Entry;
 use crate::user::{In, Text};
 use crate::{decide, place, vectors};
-use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
+use libc::{IPPROTO_IPV6 as IP6, SOL_SOCKET, c_int, c_void, in6_pktinfo, socklen_t};
 use longshore_sockets::SocketError;
 use std::ffi::CStr;
 
@@ -18,7 +19,11 @@ const SO_BINDTOIFINDEX: c_int = 62;
 
 /// Whether an option names an interface.
 pub(super) fn is_about(level: c_int, name: c_int) -> bool {
-    level == SOL_SOCKET && matches!(name, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX)
+    match level {
+        SOL_SOCKET => matches!(name, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX),
+        IP6 => name == libc::IPV6_PKTINFO,
+        _ => false,
+    }
 }
 
 /// Leaves a socket of which nothing is decided to the kernel if it is bound to an interface
@@ -30,14 +35,18 @@ pub(super) fn is_about(level: c_int, name: c_int) -> bool {
 pub(super) fn choose(
     fd: c_int,
     entry: Entry,
-    name: c_int,
+    (level, name): (c_int, c_int),
     value: In<'_, c_void>,
     len: socklen_t,
 ) -> Result<(), SocketError> {
     let Some(host) = place::attached() else {
         return Ok(());
     };
-    let index = index_of(name, value, len);
+    let index = if level == IP6 {
+        index_in(value, len)
+    } else {
+        index_of(name, value, len)
+    };
     if index == 0 || index == host.routes().link_scope() {
         return Ok(());
     }
@@ -48,6 +57,16 @@ pub(super) fn choose(
         }
         _ => Err(refused(libc::ENODEV)),
     }
+}
+
+/// The number of the interface in a `struct in6_pktinfo`; 0 if there is none in it, or it is too short.
+fn index_in(value: In<'_, c_void>, len: socklen_t) -> u32 {
+    let least = size_of::<in6_pktinfo>();
+    if (len as usize) < least || vectors::check(value, least).is_err() {
+        return 0;
+    }
+    let info: Option<in6_pktinfo> = value.cast().get();
+    info.map_or(0, |info| info.ipi6_ifindex)
 }
 
 /// The number of the interface that is named; 0 if it is none.
