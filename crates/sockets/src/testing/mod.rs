@@ -3,7 +3,7 @@
 //!
 //! It has no network. What is sent on one connection arrives on the other as
 //! soon as the thread gets to it; a datagram goes to the socket that has its
-//! port. [`Behavior`] make it behave badly where a test wants that. It forwards from one
+//! port. [`Behavior`] makes it behave badly where a test wants that. It forwards from one
 //! connection to another if it is [started for that](Engine::that_forwards).
 
 #[cfg(test)]
@@ -61,6 +61,10 @@ pub struct Behavior {
     pub loses: AtomicU32,
     /// Bytes that it leaves unread at a receiver; 0 is the usual.
     pub window: AtomicU32,
+    /// Takes no files.
+    pub refuses_files: AtomicBool,
+    /// Lets go of files as soon as nobody holds them and no stream has ranges of them.
+    pub lets_files_go: AtomicBool,
 }
 
 /// What the engine has seen.
@@ -78,6 +82,12 @@ pub struct Seen {
     pub bad: usize,
     /// Requests in the rings of a worker that has not their socket.
     pub misrouted: usize,
+    /// How often it has looked at everything.
+    pub turns: u64,
+    /// Files that programs have offered.
+    pub offered: usize,
+    /// Bytes of files that descriptors have told of.
+    pub ranges: u64,
     /// How often each worker was woken by its doorbell.
     pub rung: Vec<u64>,
 }
@@ -119,6 +129,16 @@ impl Engine {
     /// If it cannot.
     pub fn that_forwards(directory: &Path) -> Self {
         Self::of(directory, GEOMETRY, Versions::OURS, true)
+    }
+
+    /// An engine that takes files: one of several workers takes none.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn that_takes_files(directory: &Path) -> Self {
+        let mut of_one_worker = Versions::OURS;
+        of_one_worker.features.remove(Features::WORKERS);
+        Self::of_release(directory, of_one_worker)
     }
 
     /// The engine of another release: what it has to say is the same.

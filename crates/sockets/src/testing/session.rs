@@ -1,11 +1,14 @@
 //! The session of the tests' engine: who is in it, what they ask, what they are
 //! told.
 
+mod attach;
+mod files;
 mod peers;
 mod requests;
 
 use super::{ADDRESS, Behavior, Seen};
-use longshore_hostif::attach::{AttachError, Message, Token, receive_from_program, send_as};
+use longshore_hostif::adapter::SendStreams;
+use longshore_hostif::attach::Token;
 use longshore_hostif::{
     AdapterChannel, Address, Agreed, Arena, ArenaError, BlockFlags, ChannelState, Completion,
     EdgeFlags, Features, Geometry, Hurry, Loopback, Meeting, Request, Route, SocketId, Versions,
@@ -14,13 +17,12 @@ use longshore_ring::{Doorbell, Sleep, Waiter};
 use peers::{Peer, RECEIVE_WINDOW};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-    sockopt::socket_peercred,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -51,6 +53,8 @@ pub(super) struct Session {
     wake_fds: HashMap<u32, Arc<Doorbell>>,
     peers: BTreeMap<u32, Peer>,
     rcv_free: Vec<u32>,
+    /// What programs have written, and the files that they have handed over.
+    send: SendStreams,
     /// Bytes that another socket has received, by the socket that sends them and their place in
     /// its send stream.
     forwarded: BTreeMap<(u32, u64), Vec<u8>>,
@@ -105,6 +109,7 @@ impl Session {
             wake_fds: HashMap::new(),
             peers: BTreeMap::new(),
             rcv_free: (0..geometry.rcv_chunks).rev().collect(),
+            send: files::send_streams(&arena),
             forwarded: BTreeMap::new(),
             behavior,
             seen,
@@ -123,6 +128,7 @@ impl Session {
             self.take_requests();
         }
         self.tear_down_the_dead();
+        self.look_at_files();
         for index in self.peers.keys().copied().collect::<Vec<_>>() {
             self.move_bytes(index);
         }
@@ -165,82 +171,6 @@ impl Session {
         for worker in &self.workers {
             worker.words.engine().cancel();
         }
-    }
-
-    fn let_processes_in(&mut self) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(client) = accept_with(&self.listener, flags) {
-            self.clients.push(client);
-        }
-        for at in 0..self.clients.len() {
-            loop {
-                let client = self.clients[at].as_fd();
-                let message = match receive_from_program(client, &self.versions) {
-                    Ok((message, _)) => message,
-                    Err(AttachError::Refused(why)) => {
-                        let refused = Message::Refused(why);
-                        let _ = send_as(&self.versions, client, &refused, &[]);
-                        break;
-                    }
-                    Err(_) => break,
-                };
-                match message {
-                    Message::Join(token) if token == TOKEN => self.admit(at),
-                    Message::NewSession(_) => self.answer_launcher(at),
-                    Message::Renew(token, _) if token == TOKEN => self.answer_launcher(at),
-                    Message::Eventfd { waiter, ask } => self.make_wake_fd(at, waiter, ask),
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// Its only session is every launcher's.
-    fn answer_launcher(&self, client: usize) {
-        let client = self.clients[client].as_fd();
-        let _ = send_as(&self.versions, client, &Message::Session(TOKEN), &[]);
-    }
-
-    fn make_wake_fd(&mut self, client: usize, waiter: u32, ask: u64) {
-        let Ok(wake_fd) = Doorbell::new() else { return };
-        let answer = Message::Eventfd { waiter, ask };
-        let client = self.clients[client].as_fd();
-        let _ = send_as(&self.versions, client, &answer, &[wake_fd.as_fd()]);
-        wake_fd.ring();
-        self.wake_fds.insert(waiter, Arc::new(wake_fd));
-    }
-
-    fn admit(&mut self, client: usize) {
-        let client = self.clients[client].as_fd();
-        let pid = socket_peercred(client).map_or(0, |c| c.pid.as_raw_nonzero().get() as u32);
-        // A new image of a process keeps its channel; in tests, several hosts
-        // share one process.
-        let own = rustix::process::getpid().as_raw_nonzero().get() as u32;
-        let known = self.processes.keys().copied().find(|c| {
-            pid != own
-                && self
-                    .arena
-                    .control(u32::from(*c))
-                    .pid
-                    .load(Ordering::Relaxed)
-                    == pid
-        });
-        let channel = known.unwrap_or_else(|| {
-            (0..self.arena.geometry().channels as u16)
-                .find(|c| self.arena.control(u32::from(*c)).state() == ChannelState::Free)
-                .expect("a free channel")
-        });
-        self.arena.reset_channel(u32::from(channel));
-        let control = self.arena.control(u32::from(channel));
-        control.pid.store(pid, Ordering::Relaxed);
-        control.set_state(ChannelState::Open);
-        let geometry = *self.arena.geometry();
-        self.processes
-            .insert(channel, process(&geometry, channel, pid));
-        let welcome = Message::Welcome(u32::from(channel), geometry);
-        let mut fds = vec![self.arena.as_fd()];
-        fds.extend(self.workers.iter().map(|w| w.doorbell.as_fd()));
-        let _ = send_as(&self.versions, client, &welcome, &fds);
     }
 
     fn take_requests(&mut self) {
@@ -437,6 +367,7 @@ impl Session {
 
     fn note(&self) {
         let mut seen = self.seen.lock().expect("not poisoned");
+        seen.turns += 1;
         seen.open = self.peers.len();
         seen.rcv_chunks = self.arena.geometry().rcv_chunks as usize - self.rcv_free.len();
     }

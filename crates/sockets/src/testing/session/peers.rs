@@ -214,7 +214,9 @@ impl Session {
 
     /// Copies out of a socket's send stream.
     fn take(&self, index: u32, from: u64, len: usize) -> Vec<u8> {
-        let mut bytes = self.take_of_chunks(index, from, len);
+        let mut bytes = vec![0; len];
+        let read = self.send.copy_out(index, from, &mut bytes);
+        read.expect("what was sent can be read");
         let end = from + len as u64;
         for ((_, at), piece) in self.forwarded.range((index, 0)..(index, end)) {
             let begin = (*at).max(from);
@@ -222,28 +224,6 @@ impl Session {
             let room = &mut bytes[(begin - from) as usize..];
             let here = piece.len().min(room.len());
             room[..here].copy_from_slice(&piece[..here]);
-        }
-        bytes
-    }
-
-    fn take_of_chunks(&self, index: u32, from: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        let mut done = 0;
-        while done < len {
-            let at = from + done as u64;
-            let (number, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
-            let chunk = self
-                .arena
-                .snd_directory(index)
-                .entry(number)
-                .load(Ordering::Acquire);
-            let chunk = chunk_of(chunk);
-            let step = (CHUNK - within).min(len - done);
-            let place = self.arena.snd_place(chunk, within, step).expect("inside");
-            self.arena
-                .memory()
-                .read(place, &mut bytes[done..done + step]);
-            done += step;
         }
         bytes
     }

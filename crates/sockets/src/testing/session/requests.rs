@@ -36,7 +36,16 @@ impl Session {
                 rcv_consumed,
                 flags,
                 ..
+            }
+            | Request::SendFile {
+                snd_edge,
+                rcv_consumed,
+                flags,
+                ..
             } => {
+                if let Request::SendFile { extent, .. } = *request {
+                    self.seen.lock().expect("not poisoned").ranges += u64::from(extent.len);
+                }
                 self.note_flags(socket.index, flags);
                 if flags.contains(EdgeFlags::ACCEPTED) {
                     self.accepted(socket.index);
@@ -89,7 +98,7 @@ impl Session {
                 let peer = self.peer(socket.index);
                 peer.subscribers.retain(|c| *c != channel);
             }
-            // What opens a socket and what is answered was seen to above; it sends no files.
+            // What opens a socket and what is answered was seen to above.
             _ => {}
         }
     }
