@@ -144,3 +144,39 @@ impl Host {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Engine;
+    use crate::testing::fixture::engine;
+    use longshore_hostif::SocketKind;
+
+    /// The tests' engine gives two at the most, and answers another process's question first.
+    #[test]
+    fn an_owner_has_as_many_descriptors_as_signals_or_none() {
+        let (_engine, host, _directory) = engine();
+        let id = Engine::open(host, SocketKind::Stream).into_use();
+        for (signals, given) in [(0, 0), (1, 1), (2, 2), (3, 0)] {
+            assert_eq!(host.owner_signals(id, signals).len(), given, "{signals}");
+        }
+    }
+
+    #[test]
+    fn who_asks_an_engine_that_is_gone_is_not_answered() {
+        let (mut engine, host, _directory) = engine();
+        let id = Engine::open(host, SocketKind::Stream).into_use();
+        engine.stop();
+        assert!(host.owner_signals(id, 1).is_empty());
+        assert!(host.is_gone(), "it is noticed");
+        assert!(host.make_wake_fd(0).is_none());
+    }
+
+    #[test]
+    fn no_question_has_the_mark_of_another() {
+        let marks = [(); 3].map(|()| mark());
+        assert!(marks[0] < marks[1] && marks[1] < marks[2]);
+        let other = std::thread::spawn(mark).join().unwrap();
+        assert!(marks.iter().all(|mark| mark >> 32 != other >> 32));
+    }
+}

@@ -107,3 +107,6 @@ impl<T> DerefMut for ForkGuard<'_, T> {
         unsafe { &mut *self.value.get() }
     }
 }
+
+#[cfg(test)]
+mod tests;

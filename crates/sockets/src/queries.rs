@@ -178,3 +178,6 @@ impl<'a> Queries<'a> {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests;

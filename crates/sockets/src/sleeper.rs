@@ -81,3 +81,6 @@ impl Drop for Sleeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,3 +77,33 @@ impl WaitLimit {
 pub fn deadline_after(limit: Option<Duration>) -> Option<Instant> {
     Instant::now().checked_add(limit?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// signal(7): a call with a time limit does not begin anew after a handler.
+    #[test]
+    fn a_call_with_a_time_limit_ends_with_a_signal() {
+        let endless = WaitLimit::of_call(None);
+        assert_eq!((endless.deadline, endless.left()), (None, None));
+        assert_eq!((endless.signals, endless.looked), (Signals::Restart, false));
+        let limit = Duration::from_secs(1000);
+        let limited = WaitLimit::of_call(Some(limit));
+        assert_eq!((limited.signals, limited.looked), (Signals::End, false));
+        let left = limited.left().unwrap();
+        assert!(left <= limit && left > limit / 2);
+        let over = WaitLimit::of_call(Some(Duration::ZERO));
+        assert_eq!(over.left(), Some(Duration::ZERO));
+        assert_eq!(over.check_signals(), Ok(()), "there was none");
+    }
+
+    #[test]
+    fn a_limit_beyond_all_clocks_is_none() {
+        assert_eq!(deadline_after(None), None);
+        assert_eq!(deadline_after(Some(Duration::MAX)), None);
+        let now = Instant::now();
+        let then = deadline_after(Some(Duration::from_secs(7))).unwrap();
+        assert!(then >= now + Duration::from_secs(7));
+    }
+}

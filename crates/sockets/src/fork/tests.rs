@@ -176,3 +176,163 @@ fn a_child_without_a_channel_fails() {
     assert!(sent.is_err());
     std::mem::forget((a, b));
 }
+
+/// Linux closes nothing of a child that is held up, but the engine gives its channel to another.
+#[test]
+fn a_child_that_comes_too_late_fails() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let forking = host.before_fork();
+    let control = host.arena.control(forking.channel.unwrap());
+    assert!(control.change_state(ChannelState::Reserved, ChannelState::Free));
+    let child = forking.in_child(&only_thread(), std::iter::once((a.socket().id(), 1)));
+    assert!(child.is_gone() && child.is_cut_off());
+    assert_eq!(control.state(), ChannelState::Free);
+    std::mem::forget((a, b));
+}
+
+#[test]
+fn a_child_of_one_without_an_engine_has_none_either() {
+    let (mut engine, host, _directory) = engine();
+    engine.stop();
+    host.look_at_engine();
+    let child = host.before_fork().in_child(&only_thread(), [].into_iter());
+    assert!(child.is_gone() && child.is_cut_off());
+}
+
+/// What its parent had read, and not told of, or kept, is the parent's to tell of.
+#[test]
+fn a_child_tells_of_nothing_that_its_parent_read() {
+    let (engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let index = b.socket().id().index;
+    a.write_all(b"abc").unwrap();
+    assert_eq!(b.read(&mut [0; 2]), Ok(2));
+    host.kept.enter().unwrap().insert(index, 1);
+    assert!(!host.unreported.enter().unwrap().is_empty());
+    let ids = [a.socket().id(), b.socket().id()];
+    let forking = host.before_fork();
+    // One that the parent's threads asked with before.
+    std::mem::forget(host.query.enter().unwrap());
+    forking.in_child(&only_thread(), ids.into_iter().zip([1, 1]));
+    assert!(host.unreported.enter().unwrap().is_empty());
+    assert!(host.kept.enter().unwrap().is_empty());
+    assert!(host.query.try_enter().is_some(), "nobody asks in the child");
+    drop(engine);
+}
+
+/// A child of which we heard nothing has the locks as they were, and a place that it has asked for
+/// itself.
+#[test]
+fn a_child_that_has_joined_by_itself_begins_anew() {
+    let (engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let other = Engine::open(host, SocketKind::Stream);
+    let datagram = Engine::open(host, SocketKind::Datagram);
+    let part = [IoSlice::new(b"part")];
+    let to = Some(Engine::address(7));
+    let begun = datagram.datagrams().begin(&part, to, Departure::default());
+    assert_eq!(begun, Ok(4));
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.add(b.socket(), 5, 1, 7).unwrap();
+    a.write_all(b"abc").unwrap();
+    assert_eq!(b.read(&mut [0; 2]), Ok(2));
+    host.kept.enter().unwrap().insert(b.socket().id().index, 1);
+    assert!(!host.unreported.enter().unwrap().is_empty());
+
+    let joined = longshore_hostif::attach::join(engine.path(), engine.token()).unwrap();
+    let (parent, channel) = (host.own_channel(), joined.channel);
+    assert_ne!(parent, channel);
+    // Threads of the parent were in the midst of something, and an image of the child before this
+    // one held a socket.
+    std::mem::forget(host.query.enter().unwrap());
+    std::mem::forget(host.unfinished.enter().unwrap());
+    host.arena.set_held(channel, other.id().index, true);
+    let (epoch, waiter) = (host.identity.epoch(), host.threads().my_waiter());
+    let gone = SocketId {
+        generation: other.id().generation + 1,
+        ..other.id()
+    };
+    let ids = [a.socket().id(), b.socket().id()];
+    let descriptors = ids.into_iter().zip([1, 2]).chain([(gone, 1)]);
+    let left = host.begin_anew(&only_thread(), joined, descriptors);
+
+    let left: Vec<_> = left.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
+    assert_eq!(left, [fd], "its parent sleeps there");
+    assert_eq!(host.own_channel(), channel);
+    assert_eq!(host.identity.epoch(), epoch + 1);
+    assert_ne!(host.threads().my_waiter(), waiter, "that is the parent's");
+    let holds = |channel, id: SocketId| host.arena.holds(channel, id.index);
+    for id in ids {
+        assert!(holds(parent, id) && holds(channel, id));
+    }
+    assert!(holds(parent, other.id()) && !holds(channel, other.id()));
+    assert!(!holds(channel, datagram.id()));
+    // The parent counts as one more.
+    assert_eq!((a.socket().uses(), b.socket().uses()), (2, 3));
+    let count = |socket: &Socket| host.held_sockets.count(socket.id().index);
+    assert_eq!((count(&other), count(&datagram)), (0, 0));
+    assert_eq!(datagram.datagrams().begun_for(), Ok(None));
+    assert!(host.unreported.enter().unwrap().is_empty());
+    assert!(host.kept.enter().unwrap().is_empty());
+    assert!(host.query.try_enter().is_some());
+    assert!(host.arena.control(channel).has_inherited());
+    // Both ends work, by the child's own channel, and it has the sets of its parent.
+    let copy = host.acquire(b.socket().id()).unwrap();
+    a.write_all(b"d").unwrap();
+    engine.wait_until("it has come", |_| {
+        host.drain_if_free();
+        copy.receive_stream().readable_bytes() == 2
+    });
+    let mut reported = Vec::new();
+    set.harvest(9, |report| reported.push(report.data)).unwrap();
+    assert_eq!(reported, [7]);
+    std::mem::forget((other, datagram));
+}
+
+#[test]
+fn a_child_without_a_place_of_its_own_fails() {
+    let (_engine, host, _directory) = engine();
+    let epoch = host.identity.epoch();
+    host.fail_in_child("there is none");
+    assert!(host.is_gone() && host.is_cut_off());
+    assert_eq!(host.identity.epoch(), epoch + 1);
+}
+
+/// Of a process that the engine does not see by the pid that it has for itself.
+#[test]
+fn a_child_in_another_namespace_is_not_named() {
+    let (_engine, host, _directory) = engine();
+    let reservation = host.before_fork().in_parent().unwrap();
+    let control = host.arena.control(reservation.channel);
+    reservation.is_for(4711);
+    assert_eq!(control.child(), Some(4711));
+    host.identity.leave_namespace();
+    reservation.is_for(4712);
+    assert_eq!(control.child(), Some(4711));
+    let pid = control.pid.load(Ordering::Acquire);
+    host.give_reservation(reservation.channel, 4713);
+    assert_eq!(control.state(), ChannelState::Reserved);
+    assert_eq!(control.pid.load(Ordering::Acquire), pid);
+}
+
+#[test]
+fn a_reservation_that_is_anothers_is_not_given() {
+    let (_engine, host, _directory) = engine();
+    let channel = host.reserve_channel().unwrap();
+    let control = host.arena.control(channel);
+    let pid = control.pid.load(Ordering::Acquire);
+    control.pid.store(pid + 1, Ordering::Release);
+    host.give_reservation(channel, pid + 2);
+    assert_eq!(control.state(), ChannelState::Reserved);
+}
+
+#[test]
+fn sets_that_are_held_are_not_changed() {
+    let (_engine, host, _directory) = engine();
+    let held = host.hold_sets();
+    assert!(host.ready_sets.try_enter().is_none());
+    drop(held);
+    assert!(host.ready_sets.try_enter().is_some());
+}

@@ -61,6 +61,8 @@ pub struct Behavior {
     pub loses: AtomicU32,
     /// Bytes that it leaves unread at a receiver; 0 is the usual.
     pub window: AtomicU32,
+    /// What it answers to queries; without, numbers from 0 to 103.
+    pub answer: Mutex<Option<Vec<u8>>>,
     /// Takes no files.
     pub refuses_files: AtomicBool,
     /// Lets go of files as soon as nobody holds them and no stream has ranges of them.

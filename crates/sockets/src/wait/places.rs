@@ -146,6 +146,8 @@ impl Threads {
 mod tests {
     use super::*;
     use crate::testing::Engine;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::fd::AsRawFd;
 
     /// In a child, the waiter on which a thread of its parent slept may be another's.
     #[test]
@@ -171,5 +173,65 @@ mod tests {
             assert_eq!(waiter.is_declared(), !is_woken, "{thread:#x} {epoch}");
             place.leave();
         }
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let (threads, epoch) = (host.threads(), host.identity.epoch());
+        let index = host.session.claim_waiter(host.identity.pid(), 210);
+        let index = index.unwrap();
+        let waiter = host.session.get_waiter(index).unwrap();
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake_fd = eventfd(0, flags).unwrap();
+        let has_rung = || rustix::io::read(&wake_fd, &mut [0; 8]).is_ok();
+        let own = 0x7008;
+        let place = Place::take(own, index, epoch);
+        // It has none yet, and looks again.
+        waiter.declare(Sleep::Eventfd);
+        threads.wake_waiter(index);
+        assert!(!waiter.is_declared() && !has_rung());
+        place.set_wake_fd(wake_fd.as_raw_fd());
+        for by_name in [true, false] {
+            waiter.declare(Sleep::Eventfd);
+            threads.wake_thread(own + 1);
+            threads.wake_waiter(index + 1);
+            assert!(waiter.is_declared() && !has_rung());
+            let wake = || match by_name {
+                true => threads.wake_thread(own),
+                false => threads.wake_sleeper(index, waiter),
+            };
+            wake();
+            assert!(!waiter.is_declared() && has_rung());
+            // It is awake.
+            wake();
+            assert!(!has_rung());
+        }
+        // Another process has the eventfd of its threads.
+        let pid = waiter.owner.swap(u32::MAX, Ordering::Relaxed);
+        waiter.declare(Sleep::Eventfd);
+        threads.wake_sleeper(index, waiter);
+        assert!(!has_rung());
+        waiter.owner.store(pid, Ordering::Relaxed);
+        place.leave();
+        threads.wake_thread(own);
+        threads.wake_waiter(index);
+        assert!(waiter.is_declared() && !has_rung(), "it has left");
+    }
+
+    /// It may be just about to write to the eventfd, which is another's once the place is left.
+    #[test]
+    fn a_place_is_not_given_to_another_while_it_is_looked_at() {
+        let place = Place::take(0x7010, 1, 0);
+        place.leave();
+        place.wakers.store(1, Ordering::SeqCst);
+        let other = Place::take(0x7011, 1, 0);
+        assert!(!std::ptr::eq(place, other));
+        // A waker that a fork has left behind goes on in the parent alone.
+        place.leave();
+        assert_eq!(place.wakers.load(Ordering::SeqCst), 0);
+        other.leave();
     }
 }

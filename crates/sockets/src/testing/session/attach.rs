@@ -34,6 +34,7 @@ impl Session {
                     Message::Renew(token, _) if token == TOKEN => self.answer_launcher(at),
                     Message::Eventfd { waiter, ask } => self.make_wake_fd(at, waiter, ask),
                     Message::File { ask } => self.take_file(at, ask, fds),
+                    Message::Owner { signals, .. } => self.answer_owner(at, &message, signals),
                     _ => {}
                 }
             }
@@ -44,6 +45,21 @@ impl Session {
     fn answer_launcher(&self, client: usize) {
         let client = self.clients[client].as_fd();
         let _ = send_as(&self.versions, client, &Message::Session(TOKEN), &[]);
+    }
+
+    /// Gives descriptors for one or two signals, and for no more, behind an answer to another
+    /// process, which has died since it asked.
+    fn answer_owner(&self, client: usize, question: &Message, signals: u32) {
+        let client = self.clients[client].as_fd();
+        let fds = [(); 2].map(|()| Doorbell::new().expect("make an eventfd"));
+        let fds = fds.each_ref().map(AsFd::as_fd);
+        let mut of_another = *question;
+        if let Message::Owner { ask, .. } = &mut of_another {
+            *ask = !*ask;
+        }
+        let _ = send_as(&self.versions, client, &of_another, &fds[..1]);
+        let given = &fds[..fds.len().min(signals as usize)];
+        let _ = send_as(&self.versions, client, question, given);
     }
 
     fn make_wake_fd(&mut self, client: usize, waiter: u32, ask: u64) {
