@@ -102,7 +102,12 @@ struct ThreadWaiter {
 
 impl Drop for ThreadWaiter {
     fn drop(&mut self) {
-        self.place.leave();
+        if !self.place.leave(self.host.identity.epoch()) {
+            // Somebody may wake it by these at any moment: they are nobody's until this process
+            // ends.
+            std::mem::forget(self.wake_fd.take());
+            return;
+        }
         // After a fork the waiter is the parent's.
         if self.epoch == self.host.identity.epoch() {
             self.host.threads().free_waiter(self.index);

@@ -16,6 +16,8 @@ const NOBODY: usize = 0;
 /// A thread is about to enter itself.
 const SOMEBODY: usize = usize::MAX;
 const NO_WAKE_FD: RawFd = -1;
+/// How often a thread that ends looks whether those that are about to wake it have done so.
+const LOOKS: u32 = 1000;
 
 /// Where one thread sleeps.
 #[derive(Debug)]
@@ -67,17 +69,23 @@ impl Place {
         self.wake_fd.store(wake_fd, Ordering::Release);
     }
 
-    /// The thread gives its waiter and its eventfd back.
-    pub(crate) fn leave(&self) {
+    /// The thread, of the process of this epoch, gives its waiter and its eventfd back. Says whether
+    /// they may be another's now: not while a waker may still write to what is at the eventfd's
+    /// number then. It is waited for, but not for ever, as it may have been cancelled.
+    pub(crate) fn leave(&self, epoch: u32) -> bool {
         self.thread.store(NOBODY, Ordering::SeqCst);
-        // A waker that was interrupted by a fork is not there in the child.
-        for _ in 0..1000 {
+        for _ in 0..LOOKS {
             if self.wakers.load(Ordering::SeqCst) == 0 {
-                return;
+                return true;
             }
             rustix::thread::sched_yield();
         }
-        self.wakers.store(0, Ordering::Relaxed);
+        // A waker that was interrupted by a fork is not there in the child.
+        let is_of_parent = self.epoch.load(Ordering::Relaxed) != epoch;
+        if is_of_parent {
+            self.wakers.store(0, Ordering::Relaxed);
+        }
+        is_of_parent
     }
 }
 
@@ -145,9 +153,12 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hooks::Hooks;
+    use crate::host::Host;
     use crate::testing::Engine;
+    use crate::testing::fixture::engine;
     use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsRawFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
 
     /// In a child, the waiter on which a thread of its parent slept may be another's.
     #[test]
@@ -171,15 +182,13 @@ mod tests {
             waiter.declare(Sleep::Futex);
             host.threads().wake_waiter(index);
             assert_eq!(waiter.is_declared(), !is_woken, "{thread:#x} {epoch}");
-            place.leave();
+            assert!(place.leave(host.identity.epoch()));
         }
     }
 
     #[test]
     fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = Engine::start(directory.path());
-        let host = engine.join();
+        let (_engine, host, _directory) = engine();
         let (threads, epoch) = (host.threads(), host.identity.epoch());
         let index = host.session.claim_waiter(host.identity.pid(), 210);
         let index = index.unwrap();
@@ -215,23 +224,59 @@ mod tests {
         threads.wake_sleeper(index, waiter);
         assert!(!has_rung());
         waiter.owner.store(pid, Ordering::Relaxed);
-        place.leave();
+        assert!(place.leave(epoch));
         threads.wake_thread(own);
         threads.wake_waiter(index);
         assert!(waiter.is_declared() && !has_rung(), "it has left");
     }
 
-    /// It may be just about to write to the eventfd, which is another's once the place is left.
+    static DISCARDED: AtomicUsize = AtomicUsize::new(0);
+
+    fn discard(fd: OwnedFd) {
+        DISCARDED.fetch_add(1, Ordering::SeqCst);
+        drop(fd);
+    }
+
+    /// Whoever is about to wake a thread may write to its eventfd until it is through: by then
+    /// another file could have that number, and would have eight bytes that are not its own.
     #[test]
-    fn a_place_is_not_given_to_another_while_it_is_looked_at() {
-        let place = Place::take(0x7010, 1, 0);
-        place.leave();
-        place.wakers.store(1, Ordering::SeqCst);
+    fn what_a_thread_sleeps_on_is_no_others_while_somebody_may_wake_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let hooks = Hooks {
+            discard,
+            ..Hooks::default()
+        };
+        let host = Host::join(engine.path(), engine.token(), hooks).unwrap();
+        // A thread that ends so; its place, the wakers there, and how many eventfds were given
+        // back.
+        let end = |wakers: u32, forks: u32| {
+            let own = move || {
+                let (index, _) = host.threads().thread_eventfd().unwrap();
+                let epoch = host.identity.epoch();
+                let is_own =
+                    |p: &&Place| p.waiter.load(Ordering::Relaxed) == index && p.is_of(epoch);
+                let place = PLACES.iter().find(is_own).unwrap();
+                let before = epoch.wrapping_sub(forks);
+                place.epoch.store(before, Ordering::Relaxed);
+                place.wakers.store(wakers, Ordering::SeqCst);
+                place
+            };
+            let before = DISCARDED.load(Ordering::SeqCst);
+            let place = std::thread::spawn(own).join().unwrap();
+            let discarded = DISCARDED.load(Ordering::SeqCst) - before;
+            (place, place.wakers.load(Ordering::SeqCst), discarded)
+        };
+        let (_, wakers, discarded) = end(0, 0);
+        assert_eq!((wakers, discarded), (0, 1));
+        let (place, wakers, discarded) = end(1, 0);
+        assert_eq!((wakers, discarded), (1, 0));
         let other = Place::take(0x7011, 1, 0);
-        assert!(!std::ptr::eq(place, other));
+        assert!(!std::ptr::eq(place, other), "nor is the place another's");
+        assert!(other.leave(0));
+        place.wakers.store(0, Ordering::SeqCst);
         // A waker that a fork has left behind goes on in the parent alone.
-        place.leave();
-        assert_eq!(place.wakers.load(Ordering::SeqCst), 0);
-        other.leave();
+        let (_, wakers, discarded) = end(1, 1);
+        assert_eq!((wakers, discarded), (0, 1));
     }
 }
