@@ -75,6 +75,22 @@ static void the_rest_is_the_kernels(void) {
   freeifaddrs(all);
 }
 
+/* An address of IPv6 names its interface if it is valid on one link alone. */
+static void scopes_are_of_links(void) {
+  struct ifaddrs *all;
+  int of_ipv6 = 0;
+  SYS(getifaddrs(&all));
+  for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+    const struct sockaddr_in6 *a = (const void *)i->ifa_addr;
+    if (!a || a->sin6_family != AF_INET6)
+      continue;
+    IS(a->sin6_scope_id, IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr) ? if_nametoindex(i->ifa_name) : 0);
+    of_ipv6++;
+  }
+  OK(of_ipv6 > 0);
+  freeifaddrs(all);
+}
+
 /* SIOCGIFCONF, with room and without. */
 static void the_old_way(void) {
   static char room[64 * sizeof(struct ifreq)];
@@ -103,6 +119,7 @@ static void the_old_way(void) {
 const struct check CHECKS[] = {
     {"own_address_is_listed", own_address_is_listed},
     {"the_rest_is_the_kernels", the_rest_is_the_kernels},
+    {"scopes_are_of_links", scopes_are_of_links},
     {"the_old_way", the_old_way},
     {0, 0},
 };

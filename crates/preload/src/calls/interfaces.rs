@@ -19,7 +19,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The name where the engine's port has no interface here.
 const NAMELESS: &[u8] = b"longshore";
 /// What every interface of the engine is.
-const FLAGS: c_int = libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_BROADCAST | libc::IFF_MULTICAST;
+const FLAGS: c_int = libc::IFF_UP
+    | libc::IFF_LOWER_UP
+    | libc::IFF_RUNNING
+    | libc::IFF_BROADCAST
+    | libc::IFF_MULTICAST;
 /// The bytes of an interface's statistics, which links have behind `ifa_data`: a
 /// `rtnl_link_stats`.
 const STATISTICS: usize = 96;
@@ -53,10 +57,14 @@ fn own_addresses(routes: &[Route]) -> Vec<Own> {
 }
 
 impl Own {
-    /// An address as C has it.
+    /// An address as C has it: libc says of which interface one of IPv6 is if it is valid on
+    /// that link alone.
     fn native(&self, ip: IpAddr) -> Native {
         let mut address = SocketAddr::new(ip, 0);
-        if let (SocketAddr::V6(address), true) = (&mut address, ip == self.address) {
+        if let SocketAddr::V6(address) = &mut address
+            && ip == self.address
+            && address.ip().is_unicast_link_local()
+        {
             address.set_scope_id(self.scope);
         }
         Native::new(address, ip.is_ipv6())
@@ -369,19 +377,25 @@ mod tests {
         assert_eq!(super::libcs::getifaddrs(Out::from(&mut libcs)), 0);
         let all = List(libcs);
         let before = all.entries().count();
-        let own = own_addresses(&[route("10.77.0.2", 32, true), route("fe80::1", 128, true)]);
+        let own = own_addresses(&[
+            route("10.77.0.2", 32, true),
+            route("fe80::1", 128, true),
+            route("fd00::2", 128, true),
+        ]);
         let list = combined(&all, &own, b"a-name-that-is-too-long");
         // What it has is copied.
         drop(all);
-        assert_eq!(list.entries().count(), before + 2);
+        assert_eq!(list.entries().count(), before + 3);
         let named = |entry: &Entry| entry.name.get().unwrap().to_str().unwrap().to_owned();
         assert!(list.entries().take(before).any(|e| named(e) == "lo"));
         let last: Vec<_> = list.entries().skip(before).collect();
         assert!(last.iter().all(|e| named(e) == "a-name-that-is-"));
-        let v6 = last[1].address.cast::<libc::sockaddr_in6>().get().unwrap();
-        assert_eq!(
-            (v6.sin6_family, v6.sin6_scope_id),
-            (libc::AF_INET6 as u16, 3)
-        );
+        for (at, scope) in [(1, 3), (2, 0)] {
+            let v6 = last[at].address.cast::<libc::sockaddr_in6>().get().unwrap();
+            assert_eq!(
+                (v6.sin6_family, v6.sin6_scope_id),
+                (libc::AF_INET6 as u16, scope)
+            );
+        }
     }
 }
