@@ -77,17 +77,18 @@ pub(crate) fn effective_for(socket: &Socket, to: SocketAddr) -> SocketAddr {
 /// Makes an undecided socket the engine's, with the options that it has.
 pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, SocketError> {
     let host = place::attached().ok_or(refused(libc::ENETDOWN))?;
+    let options = options::of_undecided(fd, undecided);
     let kind = if undecided.stream {
         SocketKind::Stream
     } else {
         SocketKind::Datagram
     };
-    let flags = open_flags(fd, undecided);
+    let flags = open_flags(fd, undecided, options);
     // Others find it by its inode, once the engine knows of it.
     let found_by = if undecided.shared { 0 } else { inode(fd) };
     let socket = host.open(kind, flags, found_by)?;
-    socket.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
-    options::replay(fd, &socket, undecided.options)?;
+    socket.set_host_bits(options << host_bits::OPTIONS_SHIFT);
+    options::replay(fd, &socket, options)?;
     socket
         .halves()
         .note(undecided.shut_read, undecided.shut_write);
@@ -149,8 +150,8 @@ pub(crate) fn after_failed_call(fd: RawFd) {
     crate::results::set_errno(errno);
 }
 
-fn open_flags(fd: RawFd, undecided: Undecided) -> OpenFlags {
-    let set = |known: &options::Known| undecided.options & 1 << known.bit != 0;
+fn open_flags(fd: RawFd, undecided: Undecided, options: u32) -> OpenFlags {
+    let set = |known: &options::Known| options & 1 << known.bit != 0;
     let mut flags = OpenFlags::empty();
     flags.set(OpenFlags::IPV6, undecided.v6);
     flags.set(
@@ -229,7 +230,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
         options: options::set_by_program(old),
     };
     let kernel = old.has_kernel_side();
-    let mut flags = open_flags(fd, undecided);
+    let mut flags = open_flags(fd, undecided, undecided.options);
     // What the kernel's half says of this may be out of date.
     flags.set(
         OpenFlags::V6ONLY,

@@ -72,6 +72,15 @@ pub(crate) fn share_undecided() {
     TABLE.share_undecided();
 }
 
+/// From now on, another process has the socket that `fd` is if it is undecided, under all its
+/// descriptors, and may decide.
+pub(crate) fn share(fd: RawFd) {
+    change_undecided(fd, |undecided| Undecided {
+        shared: true,
+        ..undecided
+    });
+}
+
 /// Sets what `fd` is; returns what it was. A number for which the table has no room stays
 /// the kernel's.
 pub(crate) fn put(fd: RawFd, entry: Entry) -> Entry {

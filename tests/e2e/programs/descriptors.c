@@ -327,6 +327,137 @@ static void passed_to_nobody(void) {
   IS(read(far, buf, 1), 0); /* it is nowhere else */
 }
 
+/* A process that gets a descriptor, does what `has_it` says with it, and ends. */
+static pid_t give_to_another(int fd, void (*has_it)(int fd, const void *with), const void *with) {
+  int u[2];
+  SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, u));
+  pid_t child = SYS(fork());
+  if (!child) {
+    IS(write(u[1], "r", 1), 1);
+    has_it(passed(u[1]), with);
+    _exit(0);
+  }
+  char ready;
+  receive_all(u[0], &ready, 1);
+  pass(u[0], fd);
+  close(u[0]), close(u[1]);
+  return child;
+}
+
+/* As a server does that makes the sockets of its clients. */
+static pid_t make_for_another(int kind, void (*has_it)(int fd, const void *with), const void *with) {
+  int u[2];
+  SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, u));
+  pid_t child = SYS(fork()); /* before the socket exists */
+  if (!child) {
+    has_it(passed(u[1]), with);
+    _exit(0);
+  }
+  int fd = SYS(socket(AF_INET, kind, 0));
+  pass(u[0], fd);
+  close(fd), close(u[0]), close(u[1]);
+  return child;
+}
+
+static void connects(int fd, const void *to) {
+  char buf[4];
+  SYS(connect(fd, to, sizeof(struct sockaddr_in)));
+  send_all(fd, "ping", 4);
+  receive_all(fd, buf, 4);
+  OK(memcmp(buf, "pong", 4) == 0);
+}
+
+static void a_new_one_is_passed_and_connected(void) {
+  char buf[4];
+  int listener = far_listener(1);
+  struct sockaddr_in a = far_name(listener);
+  pid_t child = make_for_another(SOCK_STREAM, connects, &a);
+  int far = SYS(far_accept(listener));
+  receive_all(far, buf, 4);
+  OK(strcmp(inet_ntoa(peer_of(far).sin_addr), my_ip()) == 0);
+  send_all(far, "pong", 4);
+  joined(child);
+  IS(read(far, buf, 1), 0);
+}
+
+static void sends(int fd, const void *to) {
+  IS(sendto(fd, "ping", 4, 0, to, sizeof(struct sockaddr_in)), 4);
+  char buf[5];
+  IS(recv(fd, buf, 5, 0), 4);
+}
+
+static void a_new_one_is_passed_and_sent_from(void) {
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in a = far_name(far), from;
+  socklen_t len = sizeof from;
+  pid_t child = make_for_another(SOCK_DGRAM, sends, &a);
+  char buf[5];
+  IS(recvfrom(far, buf, 5, 0, (struct sockaddr *)&from, &len), 4);
+  OK(strcmp(inet_ntoa(from.sin_addr), my_ip()) == 0);
+  IS(sendto(far, "pong", 4, 0, (struct sockaddr *)&from, len), 4);
+  joined(child);
+}
+
+static void listens(int fd, const void *nothing) {
+  struct sockaddr_in a = address(my_ip(), 0);
+  (void)nothing;
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 1));
+  int mine = SYS(accept(fd, 0, 0));
+  send_all(mine, "past", 4);
+}
+
+/* What one does with it the other finds, as after a fork. */
+static void a_new_one_that_is_passed_is_shared(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  pid_t child = give_to_another(fd, listens, 0);
+  while (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0)
+    sleep_ms(5);
+  struct sockaddr_in a = name_of(fd);
+  OK(a.sin_port != 0);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, a));
+  char buf[4];
+  receive_all(far, buf, 4);
+  joined(child);
+}
+
+static void has_options(int fd, const void *nothing) {
+  struct sockaddr_in a = address(my_ip(), 0);
+  (void)nothing;
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 1));
+  int beside = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(beside, SOL_SOCKET, SO_REUSEPORT, 1);
+  a = name_of(fd);
+  SYS(bind(beside, A(a)));
+  IS(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+  IS(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 77);
+}
+
+static void a_new_one_is_passed_with_its_options(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+  joined(give_to_another(fd, has_options, 0));
+}
+
+/* What a child has set before anybody binds it counts as what its parent has. */
+static void a_new_one_has_what_each_has_set(void) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+  pid_t child = SYS(fork());
+  if (!child) {
+    set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    _exit(0);
+  }
+  joined(child);
+  has_options(fd, 0);
+}
+
 static void allow_numbers_below(int n) {
   struct rlimit limit;
   SYS(getrlimit(RLIMIT_NOFILE, &limit));
@@ -549,6 +680,11 @@ const struct check CHECKS[] = {
     {"passed_to_another_process", passed_to_another_process},
     {"passed_by_a_process_that_ends", passed_by_a_process_that_ends},
     {"passed_to_nobody", passed_to_nobody},
+    {"a_new_one_is_passed_and_connected", a_new_one_is_passed_and_connected},
+    {"a_new_one_is_passed_and_sent_from", a_new_one_is_passed_and_sent_from},
+    {"a_new_one_that_is_passed_is_shared", a_new_one_that_is_passed_is_shared},
+    {"a_new_one_is_passed_with_its_options", a_new_one_is_passed_with_its_options},
+    {"a_new_one_has_what_each_has_set", a_new_one_has_what_each_has_set},
     {"every_number_is_the_programs", every_number_is_the_programs},
     {"the_first_takes_the_last_number", the_first_takes_the_last_number},
     {"no_number_for_the_first", no_number_for_the_first},

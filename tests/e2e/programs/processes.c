@@ -443,6 +443,39 @@ static void another_program_gets_it_as_stdio(void) {
   }
 }
 
+/* Run as "exec_new": binds the new socket in EXEC_FD, and another to the same port. */
+static void exec_new(void) {
+  struct sockaddr_in a = address(my_ip(), 0);
+  if (!getenv("EXEC_FD"))
+    return;
+  int fd = atoi(getenv("EXEC_FD")), beside = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  SYS(bind(fd, A(a)));
+  SYS(listen(fd, 1));
+  set(beside, SOL_SOCKET, SO_REUSEPORT, 1);
+  a = name_of(fd);
+  SYS(bind(beside, A(a)));
+  while (option(fd, SOL_SOCKET, SO_ACCEPTCONN)) /* until its parent has shut it down */
+    sleep_ms(5);
+}
+
+/* What was set before counts, and what one of them does the other finds. */
+static void exec_of_a_new_one(void) {
+  char number[16];
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  snprintf(number, sizeof number, "%d", fd);
+  setenv("EXEC_FD", number, 1);
+  pid_t child = SYS(fork());
+  if (!child) {
+    execl("/proc/self/exe", "exec", "exec_new", (char *)0);
+    _exit(9);
+  }
+  while (option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0)
+    sleep_ms(5);
+  SYS(shutdown(fd, SHUT_RDWR));
+  joined(child);
+}
+
 /* What a child does that was made with a connection as its standard input and
  * output, by the means that libc has for them. */
 static void exec_stdio(void) {
@@ -1058,6 +1091,8 @@ const struct check CHECKS[] = {
     {"exec_child", exec_child},
     {"exec_keeps_it", exec_keeps_it},
     {"exec_without_fork", exec_without_fork},
+    {"exec_new", exec_new},
+    {"exec_of_a_new_one", exec_of_a_new_one},
     {"exec_server", exec_server},
     {"exec_with_connections_that_wait", exec_with_connections_that_wait},
     {"exec_of_who_listens", exec_of_who_listens},

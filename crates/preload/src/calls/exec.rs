@@ -1,12 +1,9 @@
 //! `exec`: the new image finds the sockets that it inherited, when the shim is
 //! loaded into it.
 
-use crate::calls::{borrow, fork};
-use crate::fds;
+use crate::calls::{fork, newcomers};
 use crate::state::{self, Mode};
 use crate::{calls, decide, environment};
-use rustix::net::sockopt::{socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketType};
 use std::os::fd::RawFd;
 
 /// Descriptors to look at where /proc is not there.
@@ -27,14 +24,16 @@ extern "C" fn at_start() {
             // SAFETY: the program has not begun, so nobody else uses its environment.
             unsafe { std::env::remove_var(environment::HELD_VARIABLE) };
         }
-        let inherited: Vec<RawFd> = open_descriptors().filter(|fd| is_inet(*fd)).collect();
+        let inherited: Vec<RawFd> = open_descriptors()
+            .filter(|fd| newcomers::inet_domain(*fd).is_some())
+            .collect();
         if inherited.is_empty() && !holds {
             return;
         }
         if let Mode::On(host) = state::mode() {
             for fd in inherited {
-                if !decide::inherit(host, fd) && is_new(fd) {
-                    undecided(fd);
+                if !decide::inherit(host, fd) {
+                    newcomers::note(fd);
                 }
             }
             host.drop_unused();
@@ -53,29 +52,4 @@ fn open_descriptors() -> Box<dyn Iterator<Item = RawFd>> {
         Some(fds) => Box::new(fds.into_iter()),
         None => Box::new(0..FIRST),
     }
-}
-
-fn is_inet(fd: RawFd) -> bool {
-    let inet = socket_domain(borrow(fd))
-        .is_ok_and(|d| d == AddressFamily::INET || d == AddressFamily::INET6);
-    inet && socket_type(borrow(fd)).is_ok_and(|t| t == SocketType::STREAM || t == SocketType::DGRAM)
-}
-
-/// Whether nobody has bound or connected a socket.
-fn is_new(fd: RawFd) -> bool {
-    let port = rustix::net::getsockname(borrow(fd))
-        .ok()
-        .and_then(|a| std::net::SocketAddr::try_from(a).ok())
-        .map(|a| a.port());
-    port == Some(0) && rustix::net::getpeername(borrow(fd)).is_err()
-}
-
-fn undecided(fd: RawFd) {
-    let v6 = socket_domain(borrow(fd)).is_ok_and(|d| d == AddressFamily::INET6);
-    let domain = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-    let stream = socket_type(borrow(fd)).is_ok_and(|t| t == SocketType::STREAM);
-    fds::put(
-        fd,
-        fds::Entry::Undecided(calls::socket::undecided(domain, stream)),
-    );
 }

@@ -34,6 +34,7 @@ mod lost;
 mod low_water;
 pub mod memory;
 pub mod names;
+pub mod newcomers;
 pub mod offset;
 pub mod options;
 pub mod pipe;

@@ -2,12 +2,12 @@
 
 use crate::address::Native;
 use crate::calls::control::{passed, tell, tell_left};
-use crate::calls::error_queue;
 use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
 use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{answer, refused};
+use crate::calls::{error_queue, newcomers};
 use crate::cancel::{held, is_cancelled, point};
 use crate::signals::within;
 use crate::user::{In, Message, OneMessage, Out};
@@ -36,17 +36,19 @@ pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, Message<'_>>, flags: c_
     got
 }
 
-/// Takes hold of the engine's sockets among the descriptors that came.
+/// Takes hold of the engine's sockets among the descriptors that came, and notes those that may
+/// become the engine's.
 fn take_passed(msg: In<'_, Message<'_>>, flags: c_int) {
     if msg.get().is_none_or(|m| m.msg_controllen == 0) || state::is_off() {
         return;
     }
     for fd in passed(msg) {
         if fds::is_kernels(fd)
-            && decide_is_inet(fd)
+            && newcomers::inet_domain(fd).is_some()
             && let state::Mode::On(host) = state::mode()
+            && !decide::inherit(host, fd)
         {
-            decide::inherit(host, fd);
+            newcomers::note(fd);
         }
         // What is only peeked at comes again.
         if flags & libc::MSG_PEEK == 0
@@ -55,12 +57,6 @@ fn take_passed(msg: In<'_, Message<'_>>, flags: c_int) {
             socket.arrived();
         }
     }
-}
-
-fn decide_is_inet(fd: c_int) -> bool {
-    rustix::net::sockopt::socket_domain(crate::calls::borrow(fd)).is_ok_and(|d| {
-        d == rustix::net::AddressFamily::INET || d == rustix::net::AddressFamily::INET6
-    })
 }
 
 pub(crate) fn recv_message(

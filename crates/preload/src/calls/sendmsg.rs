@@ -102,7 +102,8 @@ fn send_passing(msg: In<'_, Message<'_>>, plain: impl FnOnce() -> ssize_t) -> Op
     Some(sent)
 }
 
-/// Sends the engine's sockets off that leave with a message on a Unix socket.
+/// Sends the engine's sockets off that leave with a message on a Unix socket, and shares those that
+/// are undecided.
 /// This comes before the message: the process that receives it counts them as arrived.
 fn send_off(msg: In<'_, Message<'_>>) -> Vec<Socket> {
     if msg.get().is_none_or(|m| m.msg_controllen == 0) || crate::place::attached().is_none() {
@@ -111,6 +112,7 @@ fn send_off(msg: In<'_, Message<'_>>) -> Vec<Socket> {
     let passed = passed(msg);
     for fd in &passed {
         pipes::leave(*fd);
+        fds::share(*fd);
     }
     let leaving: Vec<Socket> = passed.into_iter().filter_map(fds::engine).collect();
     for socket in &leaving {

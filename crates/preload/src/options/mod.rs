@@ -9,6 +9,7 @@
 pub(crate) mod congestion;
 
 use crate::fds::{self, Undecided};
+use crate::log::once;
 use crate::real;
 use crate::user::{In, Out};
 use libc::{IPPROTO_IPV6 as IP6, c_int, c_void, socklen_t};
@@ -20,7 +21,9 @@ pub(crate) use longshore_posix::options::known::{
 };
 pub(crate) use longshore_posix::options::known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
 use longshore_posix::options::{known, per_datagram};
-use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, more_bits};
+use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, is_confined, more_bits};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 /// Whether a socket with these options set has chosen an interface of the kernel's for
@@ -46,6 +49,48 @@ pub(crate) fn read_back(fd: c_int, known: &Known, to: &mut [u8; 16]) -> Option<u
     let value = Out::from(&mut to[..]).cast::<c_void>();
     let result = real::getsockopt(fd, known.level, known.name, value, Out::from(&mut len));
     (result == 0).then_some(len as usize)
+}
+
+/// The options that are set on an undecided socket, by whichever of the processes that have it: what
+/// this one has set, and those in which the kernel's socket differs from one that is made for this.
+/// Under a filter of system calls none can be made, and what others have set is not known.
+pub(crate) fn of_undecided(fd: RawFd, undecided: Undecided) -> u32 {
+    if !undecided.shared || is_confined() {
+        return undecided.options;
+    }
+    let domain = match undecided.v6 {
+        true => AddressFamily::INET6,
+        false => AddressFamily::INET,
+    };
+    let kind = match undecided.stream {
+        true => SocketType::STREAM,
+        false => SocketType::DGRAM,
+    };
+    match rustix::net::socket_with(domain, kind, SocketFlags::CLOEXEC, None) {
+        Ok(other) => undecided.options | differing(fd, &other, undecided.stream),
+        Err(e) => {
+            once!(
+                Warn,
+                Resource,
+                "descriptor {fd} is a socket that other processes have, too: which options they have set on it could not be asked ({e})"
+            );
+            undecided.options
+        }
+    }
+}
+
+/// The options, by their bits, of which the kernel has another value for one socket than for
+/// another of the same kind.
+fn differing(fd: c_int, other: &impl AsRawFd, stream: bool) -> u32 {
+    let value = |fd, known| {
+        let mut bytes = [0; 16];
+        read_back(fd, known, &mut bytes).map(|len| (len, bytes))
+    };
+    known::all(stream)
+        // A name has to be among the engine's.
+        .filter(|known| !matches!(known.what, What::Name))
+        .filter(|known| value(fd, known) != value(other.as_raw_fd(), known))
+        .fold(0, |options, known| options | 1 << known.bit)
 }
 
 pub(crate) fn int(bytes: &[u8; 16]) -> i32 {
