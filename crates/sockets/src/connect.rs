@@ -193,7 +193,7 @@ impl<'a> Connector<'a> {
             let block = self.socket.block();
             let request = self.socket.host.edges(block, self.socket.id, both);
             // With the engine the address is gone, too.
-            let _ = self.socket.host.tell(&request, Wake::Now);
+            let _ = self.socket.host.report(&request, Wake::Now);
         }
     }
 

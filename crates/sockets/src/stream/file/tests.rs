@@ -112,10 +112,12 @@ fn a_range_says_whether_more_follows() {
         let then = stream.append_range(&shared, 0, 1000, more);
         assert_eq!(then, Ok(Appended::Bytes(1000)));
         host.flush().unwrap();
-        engine.wait_until("it was told", |seen| seen.said.contains_key(&index));
-        let said = engine.seen.lock().unwrap().said[&index];
-        assert_eq!(said.contains(EdgeFlags::MORE), more, "{said:?}");
-        assert_eq!(said.contains(EdgeFlags::PUSH), !more, "{said:?}");
+        engine.wait_until("it was told", |seen| {
+            seen.reported_flags.contains_key(&index)
+        });
+        let flags = engine.seen.lock().unwrap().reported_flags[&index];
+        assert_eq!(flags.contains(EdgeFlags::MORE), more, "{flags:?}");
+        assert_eq!(flags.contains(EdgeFlags::PUSH), !more, "{flags:?}");
         std::mem::forget((a, _b));
     }
 }
