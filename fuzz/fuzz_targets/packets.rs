@@ -83,7 +83,8 @@ fn ipv6(link: &[u8; HEADER_LEN], frame: &[u8], packet: &[u8], repaired: bool) {
         return;
     };
     let payload = &packet[payload];
-    if let Some(segment) = CachedHeaders6::of(link, packet).and_then(|k| k.segment_of(frame, false)) {
+    if let Some(segment) = CachedHeaders6::of(link, packet).and_then(|k| k.segment_of(frame, false))
+    {
         assert_eq!(segment, payload);
     }
     let Ok(upper) = walk(header.next_header, payload) else {
@@ -133,7 +134,9 @@ fn dhcp(payload: &[u8]) {
     assert!(reply.prefix_len.is_none_or(|len| len <= 32));
     for route in reply.routes.iter().flatten() {
         assert!(route.prefix_len <= 32);
-        let host = u32::MAX.checked_shr(u32::from(route.prefix_len)).unwrap_or(0);
+        let host = u32::MAX
+            .checked_shr(u32::from(route.prefix_len))
+            .unwrap_or(0);
         assert_eq!(route.network.to_bits() & host, 0, "{route:?}");
     }
 }

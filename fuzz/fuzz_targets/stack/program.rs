@@ -212,8 +212,9 @@ impl Program {
         let _lock = half.lock_to_send().expect("nobody else has it");
         let directory = self.arena.snd_directory(socket.index);
         let done = streams.told.snd_acked / CHUNK as u64;
-        let from = half.told.load(Ordering::Acquire) / CHUNK as u64;
-        half.told.fetch_max(done * CHUNK as u64, Ordering::AcqRel);
+        let from = half.reported.load(Ordering::Acquire) / CHUNK as u64;
+        half.reported
+            .fetch_max(done * CHUNK as u64, Ordering::AcqRel);
         for number in from..done {
             let chunk = directory.entry(number).load(Ordering::Acquire);
             self.arena.give_snd_chunk(chunk).expect("it was taken");

@@ -1,7 +1,7 @@
 //! Sockets that Linux uses again where the engine makes a new one: after an attempt to connect
 //! that has failed, and after a listener was shut down.
 
-use crate::calls::bind::bind_beside;
+use crate::calls::beside::bind_beside;
 use crate::{decide, epoll};
 use libc::c_int;
 use longshore_hostif::SocketState;

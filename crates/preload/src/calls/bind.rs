@@ -1,13 +1,14 @@
 //! `bind`.
 
-use crate::address::{self, Given, Native};
-use crate::calls::{anew, answer, guard, last_error, refused};
+use crate::address::{self, Given};
+use crate::calls::beside::{bind_beside, bind_on_kernel};
+use crate::calls::{anew, answer, guard, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::user::In;
-use crate::{decide, epoll, place, real};
+use crate::{decide, place, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_hostif::Owner;
-use longshore_sockets::{Socket, SocketError, host_bits};
+use longshore_sockets::{Socket, SocketError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::net::SocketAddr;
 
@@ -95,18 +96,6 @@ fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), Socket
     Ok(())
 }
 
-/// What has been bound to `local` on the engine, and is registered with epoll already, is bound on
-/// the kernel beside it, if that is for all interfaces.
-pub(crate) fn bind_beside(fd: c_int, socket: &Socket, local: SocketAddr) {
-    if socket.has_kernel_side() || !decide::is_for_all(socket, local) {
-        return;
-    }
-    bind_on_kernel(fd, socket, local);
-    if socket.has_kernel_side() {
-        epoll::enter_kernel(socket);
-    }
-}
-
 /// With an address of IPv6 alone, a socket is for IPv6 alone, and says so (IPV6_V6ONLY).
 fn note_version(fd: c_int, socket: &Socket, local: SocketAddr) {
     let ip = local.ip();
@@ -130,15 +119,4 @@ fn is_somebodys(socket: &Socket, local: SocketAddr) -> bool {
     let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     let at = SocketAddr::new(local.ip(), 0);
     probe.is_ok_and(|probe| rustix::net::bind(&probe, &at).is_ok())
-}
-
-/// Binds the kernel socket beside a socket of the engine.
-fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) {
-    let native = Native::new(local, socket.is_v6());
-    let has_it = decide::bound_by_kernel(fd) == Some(local);
-    if has_it || real::bind(fd, native.as_in(), native.len) == 0 {
-        socket.set_host_bits(host_bits::KERNEL_TOO);
-    } else {
-        decide::port_is_the_engines_alone(local.port(), last_error().errno());
-    }
 }

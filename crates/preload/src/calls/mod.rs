@@ -7,6 +7,7 @@
 pub mod accept;
 pub mod aliases;
 mod anew;
+mod beside;
 pub mod bind;
 pub mod cancel;
 pub mod close;

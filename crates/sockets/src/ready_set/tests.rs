@@ -1,9 +1,11 @@
 //! What is in a set, and what it reports.
 
+use super::interests::EXCLUSIVE;
 use super::*;
+use crate::readiness::Ready;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
-use crate::{Host, Stream};
+use crate::{Host, Socket, Stream};
 use longshore_hostif::SocketKind;
 use std::sync::atomic::Ordering;
 
