@@ -72,6 +72,7 @@ ahead: toolchain
 
 lint: toolchain ## formatting and clippy
 	@$(STEP) 'formatting' $(CARGO) fmt --all --check
+	@$(STEP) 'formatting of fuzz targets' $(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	@$(STEP) 'clippy' $(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 
 boundaries: toolchain ## which crate may use what

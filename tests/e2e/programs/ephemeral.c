@@ -61,7 +61,15 @@ static void reserved_ports_are_not_given_to_those_who_connect(void) {
   int stream = with(SOCK_STREAM, 0), another = with(SOCK_STREAM, 0);
   SYS(connect(stream, A(to)));
   IS(port_of(stream), 40011);
+  int accepted = SYS(accept(listener, NULL, NULL));
+  char byte;
+  IS(write(stream, "s", 1), 1);
+  IS(read(accepted, &byte, 1), 1);
   FAILS(connect(another, A(to)), EADDRNOTAVAIL);
+  /* A connection that is reset keeps no port in TIME-WAIT. */
+  struct linger at_once = {.l_onoff = 1};
+  SYS(setsockopt(accepted, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+  SYS(close(accepted));
 }
 
 static void reservations_follow_what_is_set(void) {
