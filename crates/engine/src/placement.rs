@@ -423,4 +423,22 @@ mod tests {
         assert_eq!(after(FEW_FRAMES, 0, 0).since(before), Some(0));
         assert_eq!(after(0, 0, 500).since(before), Some(500));
     }
+
+    /// Between two turns, and from then on with each interval.
+    #[test]
+    fn the_loop_looks_when_an_interval_is_over() {
+        apart(|all| {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut engine, _path, _wire) = crate::testing::engine(dir.path());
+            let start = engine.clock.now();
+            engine.placer = Placer::of_this_thread(Placement::Tried, start);
+            for interval in 1..4 {
+                let at = Instant(start.0 + interval * INTERVAL);
+                assert_eq!(engine.placer.is_due(at), all.len() > 1);
+                engine.turn_at(at).unwrap();
+                engine.rest(true).unwrap();
+                assert!(!engine.placer.is_due(at));
+            }
+        });
+    }
 }
