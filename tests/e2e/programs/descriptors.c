@@ -436,6 +436,24 @@ static void has_options(int fd, const void *nothing) {
   IS(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 77);
 }
 
+/* Where the kernel has UDP-Lite, whose sockets are datagram sockets, too. */
+static void a_new_one_of_another_protocol_is_passed(void) {
+  int pair[2], protocol = 0;
+  socklen_t length = sizeof protocol;
+  int made = socket(AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE);
+  if (made < 0) {
+    IS(errno, EPROTONOSUPPORT);
+    return;
+  }
+  SYS(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+  pass(pair[0], made);
+  int fd = passed(pair[1]);
+  struct sockaddr_in to = address(far_ip(), 9);
+  SYS(connect(fd, A(to)));
+  SYS(getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length));
+  IS(protocol, IPPROTO_UDPLITE);
+}
+
 static void a_new_one_is_passed_with_its_options(void) {
   int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
   set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
@@ -683,6 +701,7 @@ const struct check CHECKS[] = {
     {"a_new_one_is_passed_and_connected", a_new_one_is_passed_and_connected},
     {"a_new_one_is_passed_and_sent_from", a_new_one_is_passed_and_sent_from},
     {"a_new_one_that_is_passed_is_shared", a_new_one_that_is_passed_is_shared},
+    {"a_new_one_of_another_protocol_is_passed", a_new_one_of_another_protocol_is_passed},
     {"a_new_one_is_passed_with_its_options", a_new_one_is_passed_with_its_options},
     {"a_new_one_has_what_each_has_set", a_new_one_has_what_each_has_set},
     {"every_number_is_the_programs", every_number_is_the_programs},

@@ -9,8 +9,8 @@ use crate::calls::socket::undecided;
 use crate::fds::{self, Entry, Undecided};
 use crate::results::borrow;
 use longshore_sockets::is_confined;
-use rustix::net::sockopt::{socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::sockopt::{socket_domain, socket_protocol, socket_type};
+use rustix::net::{AddressFamily, SocketType, ipproto};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
@@ -32,9 +32,10 @@ pub(crate) fn note(fd: RawFd) {
     let Some(domain) = inet_domain(fd) else {
         return;
     };
-    let stream = match socket_type(borrow(fd)) {
-        Ok(SocketType::STREAM) => true,
-        Ok(SocketType::DGRAM) => false,
+    let stream = match (socket_type(borrow(fd)), socket_protocol(borrow(fd))) {
+        (Ok(SocketType::STREAM), Ok(Some(ipproto::TCP | ipproto::MPTCP))) => true,
+        (Ok(SocketType::DGRAM), Ok(Some(ipproto::UDP))) => false,
+        // UDP-Lite, SCTP, or ICMP's echo.
         _ => return,
     };
     if is_new(fd) {
