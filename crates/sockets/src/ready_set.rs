@@ -2,7 +2,7 @@
 //! instance.
 //!
 //! `harvest` looks at each socket on the set's ready list again and reports
-//! what it finds. All sets of a process stand in one [`ReadySets`].
+//! what it finds. All sets of a process stand in one [`ReadySets`](crate::ready_sets::ReadySets).
 
 mod interests;
 
