@@ -436,22 +436,24 @@ static void has_options(int fd, const void *nothing) {
   IS(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 77);
 }
 
-/* Where the kernel has UDP-Lite, whose sockets are datagram sockets, too. */
+/* Where the kernel has UDP-Lite, its sockets are datagram sockets, too, and none of UDP hears them. */
 static void a_new_one_of_another_protocol_is_passed(void) {
-  int pair[2], protocol = 0;
-  socklen_t length = sizeof protocol;
-  int made = socket(AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE);
+  int pair[2], made = socket(AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE);
   if (made < 0) {
     IS(errno, EPROTONOSUPPORT);
     return;
   }
   SYS(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
   pass(pair[0], made);
-  int fd = passed(pair[1]);
-  struct sockaddr_in to = address(far_ip(), 9);
-  SYS(connect(fd, A(to)));
-  SYS(getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length));
-  IS(protocol, IPPROTO_UDPLITE);
+  int lite = passed(pair[1]), udp = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  int far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in to = far_name(far);
+  IS(sendto(lite, "lite", 4, 0, A(to)), 4);
+  IS(sendto(udp, "full", 4, 0, A(to)), 4);
+  char buf[4];
+  IS(recv(far, buf, 4, 0), 4);
+  OK(memcmp(buf, "full", 4) == 0);
 }
 
 static void a_new_one_is_passed_with_its_options(void) {
