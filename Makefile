@@ -123,7 +123,7 @@ bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench $(BENCH)
 
-bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 15 minutes, as root
+bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 20 minutes, as root
 	@scripts/install-deps.sh rates
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
 	@$(TARGET)/release/longshore-bench --quick --repeats 5 --markdown

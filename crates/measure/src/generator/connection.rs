@@ -105,8 +105,9 @@ impl Connection {
         let len = payload.len() as u32;
         self.expected = self.expected.add(len);
         self.received += u64::from(len);
-        self.to_send = self.to_send.saturating_add(served.answers_to(payload));
-        self.ends |= served.is_last(payload);
+        let answers = served.answers_to(payload);
+        self.to_send = self.to_send.saturating_add(answers);
+        self.ends |= answers != 0 && served.closes();
         if ends {
             self.expected = self.expected.add(1);
             self.peer_has_ended = true;

@@ -15,11 +15,12 @@ pub enum Service {
     Sink,
     /// Sends back as many bytes as came.
     Echo,
-    /// Answers each HTTP request by so many bytes of content, and ends the connection if it is
-    /// asked to (RFC 9112, 9.6).
+    /// Answers each HTTP request by so many bytes of content.
     Http {
         /// Bytes of content.
         content: usize,
+        /// Each answer is its connection's last, and says so (RFC 9112, 9.6).
+        closes: bool,
     },
     /// Answers each command of the Redis protocol by a string of so many bytes.
     RedisString {
@@ -32,7 +33,9 @@ pub enum Service {
 
 /// Why a word names no service.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0:?} is none of source, sink, echo, http:BYTES, redis-string:BYTES and redis-ok")]
+#[error(
+    "{0:?} is none of source, sink, echo, http:BYTES, http-close:BYTES, redis-string:BYTES and redis-ok"
+)]
 pub struct NoService(String);
 
 impl FromStr for Service {
@@ -48,7 +51,10 @@ impl FromStr for Service {
             ("sink", None) => Ok(Service::Sink),
             ("echo", None) => Ok(Service::Echo),
             ("redis-ok", None) => Ok(Service::RedisOk),
-            ("http", Some(content)) => Ok(Service::Http { content }),
+            ("http" | "http-close", Some(content)) => Ok(Service::Http {
+                content,
+                closes: name == "http-close",
+            }),
             ("redis-string", Some(bytes)) => Ok(Service::RedisString { bytes }),
             _ => Err(NoService(word.to_owned())),
         }
@@ -61,7 +67,10 @@ impl fmt::Display for Service {
             Service::Source => f.write_str("source"),
             Service::Sink => f.write_str("sink"),
             Service::Echo => f.write_str("echo"),
-            Service::Http { content } => write!(f, "http:{content}"),
+            Service::Http { content, closes } => {
+                let close = if *closes { "-close" } else { "" };
+                write!(f, "http{close}:{content}")
+            }
             Service::RedisString { bytes } => write!(f, "redis-string:{bytes}"),
             Service::RedisOk => f.write_str("redis-ok"),
         }
@@ -89,8 +98,9 @@ impl Served {
     pub(super) fn new(port: u16, service: Service, longest: usize) -> Self {
         let answer = match service {
             Service::Source | Service::Echo | Service::Sink => vec![b'b'; 1],
-            Service::Http { content } => {
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {content}\r\n\r\n");
+            Service::Http { content, closes } => {
+                let close = if closes { "Connection: close\r\n" } else { "" };
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {content}\r\n{close}\r\n");
                 let content = std::iter::repeat_n(b'b', content);
                 head.into_bytes().into_iter().chain(content).collect()
             }
@@ -120,11 +130,9 @@ impl Served {
         }
     }
 
-    /// Whether the answer to this payload is the connection's last.
-    pub(super) fn is_last(&self, payload: &[u8]) -> bool {
-        let close = b"Connection: close";
-        matches!(self.service, Service::Http { .. })
-            && payload.windows(close.len()).any(|bytes| bytes == close)
+    /// Whether an answer is the connection's last.
+    pub(super) fn closes(&self) -> bool {
+        matches!(self.service, Service::Http { closes: true, .. })
     }
 
     /// `len` bytes of the stream, of which `sent` are sent already.
@@ -142,6 +150,10 @@ impl Served {
 mod tests {
     use super::*;
 
+    fn answers(content: usize, closes: bool) -> Service {
+        Service::Http { content, closes }
+    }
+
     #[test]
     fn words_name_services_and_services_say_their_words() {
         for word in [
@@ -149,12 +161,21 @@ mod tests {
             "sink",
             "echo",
             "http:1024",
+            "http-close:7",
             "redis-string:3",
             "redis-ok",
         ] {
             assert_eq!(word.parse::<Service>().unwrap().to_string(), word);
         }
-        for word in ["", "http", "http:", "http:x", "sink:1", "finger"] {
+        for word in [
+            "",
+            "http",
+            "http:",
+            "http:x",
+            "http-open:1",
+            "sink:1",
+            "finger",
+        ] {
             assert_eq!(
                 word.parse::<Service>(),
                 Err(NoService(word.to_owned())),
@@ -165,21 +186,23 @@ mod tests {
 
     #[test]
     fn each_request_has_an_answer() {
-        let http = Served::new(80, Service::Http { content: 10 }, 100);
+        let http = Served::new(80, answers(10, false), 100);
         let one = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nbbbbbbbbbb";
         let request = b"GET /file HTTP/1.1\r\nHost: 10.77.0.2\r\n\r\n";
         assert_eq!(http.answers_to(request), one.len());
-        assert!(!http.is_last(request));
+        assert!(!http.closes());
         assert_eq!(http.stretch(0, one.len()), one);
-        let closing = b"GET /file HTTP/1.1\r\nConnection: close\r\n\r\n";
-        assert!(http.is_last(closing));
-        assert_eq!(http.answers_to(closing), one.len());
+        let closing = Served::new(80, answers(2, true), 100);
+        let one = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nbb";
+        assert!(closing.closes());
+        assert_eq!(closing.answers_to(request), one.len());
+        assert_eq!(closing.stretch(0, one.len()), one);
 
         let redis = Served::new(6379, Service::RedisString { bytes: 3 }, 100);
         let command = b"*2\r\n$3\r\nGET\r\n$16\r\nkey:__rand_int__\r\n";
         assert_eq!(redis.answers_to(&command.repeat(16)), 16 * 9);
         assert_eq!(redis.stretch(9 * 5 + 4, 9), b"bbb\r\n$3\r\n");
-        assert!(!redis.is_last(command));
+        assert!(!redis.closes());
         let ok = Served::new(6379, Service::RedisOk, 100);
         assert_eq!(ok.answers_to(command), 5);
         assert_eq!(ok.stretch(5, 5), b"+OK\r\n");
@@ -188,7 +211,7 @@ mod tests {
     #[test]
     fn a_segment_can_begin_anywhere_in_an_answer() {
         let longest = 50;
-        let http = Served::new(80, Service::Http { content: 70 }, longest);
+        let http = Served::new(80, answers(70, false), longest);
         let answer = http.answer as u64;
         let all: Vec<u8> = (0..2 * answer)
             .flat_map(|at| http.stretch(at, 1).to_vec())

@@ -12,11 +12,25 @@ const SINK: u16 = 5002;
 const ECHO: u16 = 5003;
 const HTTP: u16 = 80;
 const REDIS: u16 = 6379;
-const SERVICES: [(u16, Service); 5] = [
+const CLOSING: u16 = 81;
+const SERVICES: [(u16, Service); 6] = [
     (SOURCE, Service::Source),
     (SINK, Service::Sink),
     (ECHO, Service::Echo),
-    (HTTP, Service::Http { content: 20_000 }),
+    (
+        HTTP,
+        Service::Http {
+            content: 20_000,
+            closes: false,
+        },
+    ),
+    (
+        CLOSING,
+        Service::Http {
+            content: 100,
+            closes: true,
+        },
+    ),
     (REDIS, Service::RedisString { bytes: 3 }),
 ];
 
@@ -255,11 +269,11 @@ fn requests_are_answered_whole() {
 }
 
 #[test]
-fn a_connection_that_is_asked_for_one_answer_ends_behind_it() {
-    let (mut generator, mut far) = connected(HTTP);
-    let mut asks = header(HTTP, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
+fn a_connection_of_one_answer_ends_behind_it() {
+    let (mut generator, mut far) = connected(CLOSING);
+    let mut asks = header(CLOSING, TcpFlags::ACK, PEERS_FIRST.add(1), FIRST.add(1));
     asks.window = u16::MAX;
-    let request = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
+    let request = b"GET / HTTP/1.1\r\n\r\n";
     say(&mut far, &asks, request);
     generator.turn().unwrap();
     let sent = received(&mut far);

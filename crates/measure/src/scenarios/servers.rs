@@ -89,7 +89,8 @@ impl Scenario for Web {
 
     fn run_bare(&self, bed: &Testbed, placement: Placement, effort: Effort) -> Option<f64> {
         let content = usize::try_from(self.size).ok()?;
-        let served = (PORT, Service::Http { content });
+        let closes = self.close;
+        let served = (PORT, Service::Http { content, closes });
         let ask = |peer: &Host<'_>, server| self.ask(peer, server, effort);
         Some(beside_generator(bed, placement, served, ask))
     }
