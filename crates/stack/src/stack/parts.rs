@@ -2,17 +2,46 @@
 //! of the stack that it needs for as long as that takes.
 
 use super::Stack;
+use crate::endpoints::Endpoints;
 use crate::flush::Flush;
+use crate::fragments::Fragments;
 use crate::handshake::Handshakes;
 use crate::icmp::IcmpErrors;
 use crate::input::PacketInput;
 use crate::requests::{Requests, Setup};
 use crate::responder::Responder;
+use crate::settings::Settings;
 use crate::tcp_input::TcpInput;
 use crate::timeouts::Timeouts;
 use crate::udp_input::UdpInput;
+use longshore_tcp::Instant;
+
+/// What the parts that may answer a packet are made of: each takes what it needs.
+struct Answering<'a> {
+    endpoints: &'a mut Endpoints,
+    responder: Responder<'a>,
+    settings: &'a Settings,
+    fragments: &'a mut Fragments,
+    next_tick: &'a mut Instant,
+}
 
 impl Stack {
+    #[inline]
+    fn answering(&mut self) -> Answering<'_> {
+        Answering {
+            endpoints: &mut self.endpoints,
+            responder: Responder::new(
+                &mut self.link,
+                &mut self.limits,
+                &mut self.counters,
+                self.now,
+            ),
+            settings: &self.settings,
+            fragments: &mut self.fragments,
+            next_tick: &mut self.next_tick,
+        }
+    }
+
     /// What ends a turn.
     pub(crate) fn flushing(&mut self) -> Flush<'_> {
         Flush {
@@ -26,18 +55,14 @@ impl Stack {
 
     /// What does what is due.
     pub(crate) fn timeouts(&mut self) -> Timeouts<'_> {
+        let parts = self.answering();
         Timeouts {
             tcp: TcpInput {
-                endpoints: &mut self.endpoints,
-                responder: Responder::new(
-                    &mut self.link,
-                    &mut self.limits,
-                    &mut self.counters,
-                    self.now,
-                ),
-                settings: &self.settings,
+                endpoints: parts.endpoints,
+                responder: parts.responder,
+                settings: parts.settings,
             },
-            next_tick: &mut self.next_tick,
+            next_tick: parts.next_tick,
         }
     }
 
@@ -57,28 +82,20 @@ impl Stack {
 
     /// What takes packets.
     pub(crate) fn packet_input(&mut self) -> PacketInput<'_> {
+        let parts = self.answering();
         PacketInput {
-            responder: Responder::new(
-                &mut self.link,
-                &mut self.limits,
-                &mut self.counters,
-                self.now,
-            ),
-            fragments: &mut self.fragments,
+            responder: parts.responder,
+            fragments: parts.fragments,
         }
     }
 
     /// What takes UDP datagrams.
     pub(crate) fn udp_input(&mut self) -> UdpInput<'_> {
+        let parts = self.answering();
         UdpInput {
-            endpoints: &mut self.endpoints,
-            responder: Responder::new(
-                &mut self.link,
-                &mut self.limits,
-                &mut self.counters,
-                self.now,
-            ),
-            settings: &self.settings,
+            endpoints: parts.endpoints,
+            responder: parts.responder,
+            settings: parts.settings,
         }
     }
 
@@ -91,28 +108,20 @@ impl Stack {
 
     /// What segments do.
     pub(crate) fn tcp_input(&mut self) -> TcpInput<'_> {
+        let parts = self.answering();
         TcpInput {
-            endpoints: &mut self.endpoints,
-            responder: Responder::new(
-                &mut self.link,
-                &mut self.limits,
-                &mut self.counters,
-                self.now,
-            ),
-            settings: &self.settings,
+            endpoints: parts.endpoints,
+            responder: parts.responder,
+            settings: parts.settings,
         }
     }
 
     /// The half-open connections, with what their handshakes need.
     pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
+        let parts = self.answering();
         Handshakes {
-            endpoints: &mut self.endpoints,
-            responder: Responder::new(
-                &mut self.link,
-                &mut self.limits,
-                &mut self.counters,
-                self.now,
-            ),
+            endpoints: parts.endpoints,
+            responder: parts.responder,
         }
     }
 }

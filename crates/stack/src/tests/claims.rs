@@ -417,13 +417,7 @@ fn the_memory_of_datagrams_that_were_read_is_free_again() {
     single.edges(socket, span, EdgeFlags::empty());
     single.turn();
     assert_eq!(single.free_chunks(), free);
-    let session = single
-        .stack
-        .endpoints
-        .sessions
-        .get(single.session())
-        .unwrap();
-    assert_eq!(session.host.meter.bad_descriptors(), 0);
+    assert_eq!(single.in_stack().host.meter.bad_descriptors(), 0);
     datagram(&mut single, b"three");
     let mut record = [0; 32];
     copy_out(&single.arena, socket.index, 2 * span, &mut record);

@@ -195,14 +195,7 @@ fn a_full_accept_queue_drops_or_resets() {
 fn a_user_with_all_its_sockets_gets_no_connection() {
     let mut single = Single::new(GEOMETRY, 1);
     let account = Arc::new(Account::new(2));
-    let session = single.session();
-    single
-        .stack
-        .endpoints
-        .sessions
-        .get_mut(session)
-        .unwrap()
-        .account = Some(account);
+    single.in_stack_mut().account = Some(account);
     let listener = single.listen();
     single.turn();
     single.connect(0);

@@ -143,13 +143,7 @@ fn an_attempt_ends_when_a_half_is_shut() {
 fn what_is_copied_is_counted() {
     let (mut single, client, server) = connected(&[]);
     let counts = |single: &Single| {
-        let session = single
-            .stack
-            .endpoints
-            .sessions
-            .get(single.session())
-            .unwrap();
-        let crossings = session.host.crossings();
+        let crossings = single.in_stack().host.crossings();
         (
             crossings.to_adapter.payload.bytes,
             crossings.to_host.payload.bytes,

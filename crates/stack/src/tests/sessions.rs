@@ -75,14 +75,7 @@ fn a_user_has_its_share_of_output() {
     const EACH: usize = 100;
     let mut single = Single::new(GEOMETRY, 1);
     let account = Arc::new(Account::new(1_000));
-    let session = single.session();
-    single
-        .stack
-        .endpoints
-        .sessions
-        .get_mut(session)
-        .unwrap()
-        .account = Some(account.clone());
+    single.in_stack_mut().account = Some(account.clone());
     let peer = SocketAddr::new(CLIENT.into(), 9);
     let stream = DatagramRecord::new(0, peer.into()).encode().repeat(EACH);
     let sockets: Vec<_> = (0..SOCKETS)
@@ -137,13 +130,7 @@ fn programs_are_told_of_the_stack() {
     assert_eq!(name(&host), "bbr");
     let session = single.session();
     let reno = CONGESTION_NAMES.iter().position(|name| *name == "reno");
-    single
-        .stack
-        .endpoints
-        .sessions
-        .get_mut(session)
-        .unwrap()
-        .congestion = Some(Congestion::ALL[reno.unwrap()]);
+    single.in_stack_mut().congestion = Some(Congestion::ALL[reno.unwrap()]);
     single.stack.publish_congestion();
     assert_eq!(name(&host), "reno");
     single.stack.settings.kernel_too = false;

@@ -416,16 +416,24 @@ impl Single {
         self.session
     }
 
+    /// What the stack has of the session.
+    pub(super) fn in_stack(&self) -> &Session {
+        self.stack.endpoints.sessions.get(self.session).unwrap()
+    }
+
+    /// As `in_stack`, to be changed.
+    pub(super) fn in_stack_mut(&mut self) -> &mut Session {
+        self.stack.endpoints.sessions.get_mut(self.session).unwrap()
+    }
+
     /// What has crossed to the host.
     pub(super) fn to_host(&self) -> Crossings {
-        let session = self.stack.endpoints.sessions.get(self.session).unwrap();
-        session.host.crossings().to_host
+        self.in_stack().host.crossings().to_host
     }
 
     /// Chunks of the session's receive slab that are free.
     pub(super) fn free_chunks(&self) -> u32 {
-        let session = self.stack.endpoints.sessions.get(self.session).unwrap();
-        session.host.receive.available()
+        self.in_stack().host.receive.available()
     }
 
     /// How often this was a reason to drop something.
