@@ -83,7 +83,7 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
     } else {
         SocketKind::Datagram
     };
-    let flags = open_flags(fd, undecided, options);
+    let flags = open_flags(fd, undecided.v6, options);
     // Others find it by its inode, once the engine knows of it.
     let found_by = if undecided.shared { 0 } else { inode(fd) };
     let socket = host.open(kind, flags, found_by)?;
@@ -150,13 +150,15 @@ pub(crate) fn after_failed_call(fd: RawFd) {
     crate::results::set_errno(errno);
 }
 
-fn open_flags(fd: RawFd, undecided: Undecided, options: u32) -> OpenFlags {
+/// What the engine is told of a socket when it is opened: its version, and those of these options that
+/// the kernel's half has.
+fn open_flags(fd: RawFd, v6: bool, options: u32) -> OpenFlags {
     let set = |known: &options::Known| options & 1 << known.bit != 0;
     let mut flags = OpenFlags::empty();
-    flags.set(OpenFlags::IPV6, undecided.v6);
+    flags.set(OpenFlags::IPV6, v6);
     flags.set(
         OpenFlags::V6ONLY,
-        undecided.v6 && rustix::net::sockopt::ipv6_v6only(borrow(fd)).unwrap_or(false),
+        v6 && rustix::net::sockopt::ipv6_v6only(borrow(fd)).unwrap_or(false),
     );
     flags.set(
         OpenFlags::REUSE_ADDRESS,
@@ -219,27 +221,15 @@ pub(crate) fn undo(undecided: Undecided, id: SocketId) {
 /// more, under all descriptors that it has in this process. With its last use the
 /// old one is reset.
 pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
-    let undecided = Undecided {
-        v6: old.is_v6(),
-        stream: true,
-        duplicated: false,
-        shut_read: false,
-        shut_write: false,
-        shared: false,
-        number: 0,
-        options: options::set_by_program(old),
-    };
+    let (v6, options) = (old.is_v6(), options::set_by_program(old));
     let kernel = old.has_kernel_side();
-    let mut flags = open_flags(fd, undecided, undecided.options);
+    let mut flags = open_flags(fd, v6, options);
     // What the kernel's half says of this may be out of date.
-    flags.set(
-        OpenFlags::V6ONLY,
-        undecided.v6 && old.options().is_v6_only(),
-    );
+    flags.set(OpenFlags::V6ONLY, v6 && old.options().is_v6_only());
     let new = old.host().open(SocketKind::Stream, flags, inode(fd))?;
-    new.set_host_bits(undecided.options << host_bits::OPTIONS_SHIFT);
+    new.set_host_bits(options << host_bits::OPTIONS_SHIFT);
     options::give_switches(fd, old);
-    options::replay(fd, &new, undecided.options)?;
+    options::replay(fd, &new, options)?;
     options::congestion::hand_on(old, &new)?;
     let is_under_way = matches!(
         old.state(),

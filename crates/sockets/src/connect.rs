@@ -126,9 +126,7 @@ impl<'a> Connector<'a> {
             return Ok(false);
         }
         self.socket.pending_error().set(errno.raw_os_error());
-        let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
-        let request = self.socket.host.edges(block, self.socket.id, both);
-        self.socket.host.report(&request, Wake::Now)?;
+        self.end_attempt()?;
         self.socket.wake_local();
         Ok(true)
     }
@@ -189,12 +187,17 @@ impl<'a> Connector<'a> {
     fn leave_address(self) {
         let addresses = self.socket.addresses();
         if addresses.bound_port().is_some() && addresses.given_address().is_none() {
-            let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
-            let block = self.socket.block();
-            let request = self.socket.host.edges(block, self.socket.id, both);
             // With the engine the address is gone, too.
-            let _ = self.socket.host.report(&request, Wake::Now);
+            let _ = self.end_attempt();
         }
+    }
+
+    /// Tells the engine that both halves are shut: an attempt to connect is over.
+    fn end_attempt(self) -> Result<(), SocketError> {
+        let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+        let host = self.socket.host;
+        let request = host.edges(self.socket.block(), self.socket.id, both);
+        host.report(&request, Wake::Now)
     }
 
     /// It is new, and in the place of `old`, whose connection is over or whose attempt to connect

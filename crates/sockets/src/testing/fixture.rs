@@ -1,6 +1,7 @@
 //! What the unit tests of this crate begin with.
 
 use super::Engine;
+use crate::Stream;
 use crate::holds::Socket;
 use crate::host::Host;
 use longshore_hostif::{Features, Geometry, SocketKind, SocketState, Versions};
@@ -56,4 +57,14 @@ pub(crate) fn socket_in(
 /// Bytes by which it shows where each belongs.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+/// Reads from a stream until at least `len` bytes have come.
+pub(crate) fn read(from: &Stream, len: usize) -> Vec<u8> {
+    let (mut got, mut buf) = (Vec::new(), vec![0; 100_000]);
+    while got.len() < len {
+        let read = from.read(&mut buf).unwrap();
+        got.extend_from_slice(&buf[..read]);
+    }
+    got
 }

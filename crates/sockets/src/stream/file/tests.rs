@@ -1,9 +1,8 @@
 //! Which streams take ranges of files, and when the engine is done with them.
 
 use super::*;
-use crate::Stream;
 use crate::testing::Engine;
-use crate::testing::fixture::pattern;
+use crate::testing::fixture::{pattern, read};
 use longshore_hostif::{EdgeFlags, LEAST_RANGE, SocketKind};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use std::fs::File;
@@ -38,15 +37,6 @@ fn opened(file: &File) -> Option<OwnedFd> {
 /// What opens a file that is not to be opened.
 fn never() -> Option<OwnedFd> {
     panic!("opened")
-}
-
-fn read(from: &Stream, len: usize) -> Vec<u8> {
-    let (mut got, mut buf) = (Vec::new(), vec![0; 100_000]);
-    while got.len() < len {
-        let read = from.read(&mut buf).unwrap();
-        got.extend_from_slice(&buf[..read]);
-    }
-    got
 }
 
 /// Ranges stand between bytes that are copied, wherever chunks begin; what is too short for one

@@ -1,10 +1,9 @@
 //! What one connection has received, sent by another.
 
 use super::*;
-use crate::Stream;
 use crate::host::LISTED;
 use crate::testing::Engine;
-use crate::testing::fixture::{forwarding_engine, forwarding_engine_without_own, pattern};
+use crate::testing::fixture::{forwarding_engine, forwarding_engine_without_own, pattern, read};
 use longshore_hostif::{CHUNK, SocketKind, chunk_of};
 
 const LEAST: usize = LEAST_FORWARD as usize;
@@ -14,15 +13,6 @@ fn arrived(engine: &Engine, socket: &Socket, len: usize) {
         socket.host().drain_if_free();
         socket.receive_stream().readable_bytes() >= len
     });
-}
-
-fn read(from: &Stream, len: usize) -> Vec<u8> {
-    let (mut got, mut buf) = (Vec::new(), vec![0; 100_000]);
-    while got.len() < len {
-        let read = from.read(&mut buf).unwrap();
-        got.extend_from_slice(&buf[..read]);
-    }
-    got
 }
 
 /// By whatever lengths, and wherever chunks begin: nothing is lost, changed or sent twice.
