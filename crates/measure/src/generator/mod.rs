@@ -15,6 +15,7 @@ pub use service::{NoService, Service};
 
 use connection::{Connection, Segment};
 use longshore_ports::{LinkKind, Port, PortError, RecvBuffer};
+use longshore_wire::MacAddr;
 use longshore_wire::arp::ArpPacket;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
@@ -141,12 +142,8 @@ impl Generator {
                 Err(_) => Ok(()),
             },
             EtherType::Ipv4 => {
-                let Some(segment) = segment_of(packet, self.output.address) else {
+                let Some(segment) = segment_of(link.source, packet, self.output.address) else {
                     return Ok(());
-                };
-                let segment = Segment {
-                    from: link.source,
-                    ..segment
                 };
                 self.connections
                     .take(&segment, &self.served, &mut self.output)
@@ -170,8 +167,8 @@ impl Generator {
     }
 }
 
-/// Reads a segment that is for `address`.
-fn segment_of(packet: &[u8], address: Ipv4Addr) -> Option<Segment<'_>> {
+/// Reads a segment, which that station sent, if it is for `address`.
+fn segment_of(from: MacAddr, packet: &[u8], address: Ipv4Addr) -> Option<Segment<'_>> {
     let (ip, range) = Ipv4Header::parse(packet).ok()?;
     if ip.destination != address || ip.protocol != protocol::TCP || ip.is_fragment() {
         return None;
@@ -179,7 +176,7 @@ fn segment_of(packet: &[u8], address: Ipv4Addr) -> Option<Segment<'_>> {
     let segment = packet.get(range)?;
     let (header, len) = TcpHeader::parse(segment).ok()?;
     Some(Segment {
-        from: longshore_wire::MacAddr::default(),
+        from,
         source: ip.source,
         header,
         payload: segment.get(len..)?,

@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 /// What its window field says in all, by 2 to the power of this: 4 MiB, below what the port's
 /// queue takes. Connections share it.
 pub(super) const SCALE: u8 = 6;
-pub(super) const HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+const HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 
 /// Where its frames go.
 pub(super) struct Output {

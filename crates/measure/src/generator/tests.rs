@@ -1,8 +1,9 @@
 use super::connection::FIRST;
-use super::output::{HEADERS, SCALE};
+use super::output::SCALE;
 use super::*;
 use longshore_ports::TxFrame;
 use longshore_ports::memory::{self, MemoryConfig, MemoryPort};
+use longshore_testbed::packets;
 use longshore_wire::arp::Operation;
 use longshore_wire::tcp::TcpOptions;
 use longshore_wire::{MacAddr, SeqNumber};
@@ -51,30 +52,16 @@ fn wire() -> (Generator, MemoryPort) {
 
 /// The peer says this.
 fn say(far: &mut MemoryPort, header: &TcpHeader, payload: &[u8]) {
-    let mut frame = [0; 2000];
+    let packet = packets::segment((PEER.0.into(), OWN.into()), header, payload);
+    let mut frame = vec![0; ethernet::HEADER_LEN];
     let link = EthernetHeader {
         destination: MacAddr([2; 6]),
         source: PEER.1,
         ether_type: EtherType::Ipv4,
     };
     link.emit(&mut frame);
-    let ip = Ipv4Header {
-        tos: 0,
-        payload_len: (header.header_len() + payload.len()) as u16,
-        identification: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol: protocol::TCP,
-        source: PEER.0,
-        destination: OWN,
-    };
-    ip.emit(&mut frame[ethernet::HEADER_LEN..]);
-    let at = HEADERS + header.emit(&mut frame[HEADERS..]);
-    frame[at..at + payload.len()].copy_from_slice(payload);
-    far.send(&TxFrame::whole(&frame[..at + payload.len()]))
-        .unwrap();
+    frame.extend(packet);
+    far.send(&TxFrame::whole(&frame)).unwrap();
 }
 
 fn header(part: u16, flags: TcpFlags, seq: SeqNumber, ack: SeqNumber) -> TcpHeader {
