@@ -59,6 +59,7 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         }
         "native-source" => crate::native::source(text(0)?),
         "native-sink" => crate::native::sink(text(0)?),
+        "native-pull" => in_streams(1, || crate::native::pull(text(0)?, number(1)?)),
         "pull" => in_streams(streams()?, || pull(text(0)?, number(1)?)),
         "push" => in_streams(streams()?, || push(text(0)?, number(1)?)),
         "echo" => echo(text(0)?),

@@ -106,10 +106,11 @@ const SHORT: [Line; 17] = [
         &[("PostgreSQL, pgbench select-only, 8 clients", "free")],
     ),
     (
-        "both ends on one host: iperf3 / redis GET one by one / 16 at once",
+        "both ends on one host: iperf3 / bulk by native calls / redis GET one by one / 16 at once",
         "halt",
         &[
             ("iperf3, one host", "free"),
+            ("bulk, native, one host", "free"),
             ("redis GET, one host", "free"),
             ("redis GET, pipeline of 16, one host", "free"),
         ],

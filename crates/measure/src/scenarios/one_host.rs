@@ -2,11 +2,13 @@
 //! where it lies; with the kernel over its loopback.
 
 use super::redis::{self, Load};
-use super::{About, Effort, Placement, Sample, Scenario, rate_of_wrk};
+use super::{About, Effort, Placement, Sample, Scenario, first_number, me, rate_of_wrk};
+use crate::installed;
 use longshore_testbed::servers::{Nginx, haproxy_config};
-use longshore_testbed::{Host, Testbed};
+use longshore_testbed::{Host, Stack, Testbed};
 
 const BACKEND: u16 = 8001;
+const PORT: u16 = 5001;
 
 pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     let one = |name, unit, what, target| -> Box<dyn Scenario> {
@@ -20,6 +22,7 @@ pub(super) fn all() -> Vec<Box<dyn Scenario>> {
     let rate = "requests/s";
     vec![
         one("iperf3, one host", "Gb/s", What::Iperf3, 2.5),
+        one("bulk, native, one host", "Gb/s", What::Native, 4.0),
         one("redis GET, one host", rate, What::Redis(Load::Get), 4.0),
         one(
             "redis GET, pipeline of 16, one host",
@@ -49,6 +52,9 @@ struct OneHost {
 enum What {
     /// iperf3 to itself, one stream.
     Iperf3,
+    /// A source and who takes from it, one stream: on Longshore by the native calls, which copy
+    /// nothing.
+    Native,
     /// redis-benchmark and redis-server.
     Redis(Load),
     /// wrk with 32 connections that are kept, HAProxy, and nginx with one worker.
@@ -64,12 +70,14 @@ impl Scenario for OneHost {
         let (host, _) = placement.hosts(bed);
         let script = match self.what {
             What::Iperf3 => iperf3(&host, effort),
+            What::Native => bulk(bed.stack(), &host, effort),
             What::Redis(load) => redis(bed, &host, load, effort),
             What::Proxy => proxy(bed, &host, effort),
         };
         let report = host.sh(&script).check();
         let value = match self.what {
             What::Iperf3 => gigabits_of(&report),
+            What::Native => first_number(&report),
             What::Redis(load) => load.rate_of(&report),
             What::Proxy => rate_of_wrk(&report),
         };
@@ -95,6 +103,24 @@ fn iperf3(host: &Host<'_>, effort: Effort) -> String {
     .replace(
         "report",
         &host.files().join("iperf3.json").display().to_string(),
+    )
+}
+
+/// The one that takes fails until the source is there.
+fn bulk(stack: Stack, host: &Host<'_>, effort: Effort) -> String {
+    let (shim, native) = match stack {
+        Stack::Longshore => ("env -u LD_PRELOAD", "native-"),
+        Stack::Kernel => ("", ""),
+    };
+    format!(
+        "{shim} {me} {word} {native}source {at} & source=$!; \
+         for i in $(seq 600); do \
+            {shim} {me} {word} {native}pull {at} {milliseconds} && break; sleep 0.1; done; \
+         kill $source; wait || true",
+        me = me().display(),
+        word = installed::WORD,
+        at = host.at(PORT),
+        milliseconds = effort.pick(700, 2000),
     )
 }
 
