@@ -92,7 +92,7 @@ impl ReadySet {
             return;
         };
         let keys: Vec<u32> = match ready_sets.set(self.index) {
-            Ok(set) => set.by_key.values().copied().collect(),
+            Ok(set) => set.members.clone(),
             Err(_) => return,
         };
         for key in keys {
@@ -167,28 +167,17 @@ impl ReadySet {
         };
         let fd = wake_fd.as_raw_fd();
         (set.wake_fd, set.waiter) = (Some(wake_fd), Some(waiter));
-        let sockets: Vec<SocketId> = set
-            .by_key
-            .keys()
-            .map(|(_, i)| *i)
-            .map(|i| SocketId {
-                index: i,
-                generation: 0,
-            })
-            .collect();
+        let sockets: Vec<u32> = ready_sets.sockets_of(self.index).collect();
         // Before anybody takes one out again, and with it the waiter off its block.
-        for socket in &sockets {
-            self.host.session.block(socket.index).add_waiter(waiter);
+        for index in &sockets {
+            self.host.session.block(*index).add_waiter(waiter);
         }
         drop(ready_sets);
-        for socket in sockets {
-            let block = self.host.session.block(socket.index);
+        for index in sockets {
+            let block = self.host.session.block(index);
             let generation = block.generation.load(Ordering::Acquire);
             // Taking a use of it makes the engine tell us of it.
-            drop(self.host.acquire(SocketId {
-                generation,
-                ..socket
-            }));
+            drop(self.host.acquire(SocketId { index, generation }));
         }
         Ok(Some((fd, true)))
     }
@@ -198,17 +187,16 @@ impl ReadySet {
         self.host.ready_sets.enter().is_ok_and(|mut ready_sets| {
             ready_sets
                 .set(self.index)
-                .is_ok_and(|s| s.by_key.is_empty())
+                .is_ok_and(|s| s.members.is_empty())
         })
     }
 
     /// How often the owners of its sockets were signalled, all together.
     pub fn raised(&self, signal: OwnersSignal) -> Raised {
-        let Ok(mut ready_sets) = self.host.ready_sets.enter() else {
+        let Ok(ready_sets) = self.host.ready_sets.enter() else {
             return Raised::default();
         };
-        let keys = ready_sets.set(self.index).map(|set| set.by_key.keys());
-        let indices = keys.into_iter().flatten().map(|(_, index)| *index);
+        let indices = ready_sets.sockets_of(self.index);
         let each = indices.map(|index| self.host.session.block(index).raised(signal));
         each.fold(Raised::default(), Raised::add)
     }

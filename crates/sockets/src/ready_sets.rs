@@ -6,7 +6,6 @@
 //! before it reports one.
 
 use crate::errors::SocketError;
-use crate::map::Map;
 use crate::wake_eventfd::WakeEventfd;
 use longshore_hostif::{HostSession, SocketId};
 use longshore_ring::{NONE, Waiter};
@@ -24,6 +23,8 @@ pub(crate) struct Interest {
     pub(crate) set: u32,
     /// The next of the same socket.
     pub(crate) next: u32,
+    /// Where it stands among its set's.
+    place: u32,
     pub(crate) queued: bool,
     /// Reported once, and not set again since.
     pub(crate) disarmed: bool,
@@ -33,7 +34,8 @@ pub(crate) struct Interest {
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     pub(crate) ready: VecDeque<u32>,
-    pub(crate) by_key: Map<(RawFd, u32), u32>,
+    /// The interests that it has, in no order.
+    pub(crate) members: Vec<u32>,
     pub(crate) waiter: Option<u32>,
     pub(crate) wake_fd: Option<WakeEventfd>,
     /// Threads that sleep for it.
@@ -48,6 +50,23 @@ pub(crate) struct ReadySets {
     pub(crate) free: Vec<u32>,
     /// The first interest in each socket.
     pub(crate) heads: Vec<u32>,
+}
+
+impl Interest {
+    /// What set `set` is asked to report of a socket under descriptor `fd`.
+    pub(crate) fn new(id: SocketId, fd: RawFd, set: u32, (events, data): (u32, u64)) -> Self {
+        Self {
+            id,
+            fd,
+            events,
+            data,
+            set,
+            next: NONE,
+            place: 0,
+            queued: false,
+            disarmed: false,
+        }
+    }
 }
 
 impl ReadySets {
@@ -137,14 +156,16 @@ impl ReadySets {
                 ..*before
             };
             self.remove(session, key);
-            let (number, fd) = (interest.set, interest.fd);
-            let key = self.insert(interest);
-            let Some(Some(set)) = self.sets.get_mut(number as usize) else {
+            let number = interest.set;
+            let Some(key) = self.insert(interest) else {
                 continue;
             };
-            set.by_key.insert((fd, new.index), key);
-            if let Some(waiter) = set.waiter {
-                session.block(new.index).add_waiter(waiter);
+            if let Some(Some(Set {
+                waiter: Some(waiter),
+                ..
+            })) = self.sets.get(number as usize)
+            {
+                session.block(new.index).add_waiter(*waiter);
             }
             self.queue(key);
             self.ring(session, number);
@@ -169,7 +190,12 @@ impl ReadySets {
             at = other.next;
         }
         if let Some(Some(set)) = self.sets.get_mut(interest.set as usize) {
-            set.by_key.remove(&(interest.fd, index));
+            let place = interest.place as usize;
+            set.members.swap_remove(place);
+            let moved = set.members.get(place).map(|key| *key as usize);
+            if let Some(Some(moved)) = moved.and_then(|key| self.interests.get_mut(key)) {
+                moved.place = interest.place;
+            }
             if !again && let Some(waiter) = set.waiter {
                 session.block(index).remove_waiter(waiter);
             }
@@ -181,18 +207,47 @@ impl ReadySets {
         }
     }
 
-    pub(crate) fn insert(&mut self, interest: Interest) -> u32 {
+    /// Enters an interest, as the first of its socket and the last of its set; its key, `None` if
+    /// there is no such set.
+    pub(crate) fn insert(&mut self, interest: Interest) -> Option<u32> {
+        let set = self.sets.get_mut(interest.set as usize)?.as_mut()?;
         let key = self.free.pop().unwrap_or_else(|| {
             self.interests.push(None);
             self.interests.len() as u32 - 1
         });
+        let place = set.members.len() as u32;
+        set.members.push(key);
         let index = interest.id.index as usize;
         if self.heads.len() <= index {
             self.heads.resize(index + 1, NONE);
         }
         let next = std::mem::replace(&mut self.heads[index], key);
-        self.interests[key as usize] = Some(Interest { next, ..interest });
-        key
+        self.interests[key as usize] = Some(Interest {
+            next,
+            place,
+            ..interest
+        });
+        Some(key)
+    }
+
+    /// The interest of a set in a socket under this descriptor, if there is one. A socket is in
+    /// few sets, and under few descriptors: they are looked through.
+    pub(crate) fn find(&self, set: u32, index: u32, fd: RawFd) -> Option<u32> {
+        let mut key = self.of_socket(index);
+        while let Some(Some(interest)) = self.interests.get(key as usize) {
+            if interest.fd == fd && interest.set == set {
+                return Some(key);
+            }
+            key = interest.next;
+        }
+        None
+    }
+
+    /// The sockets of a set, by the indices of their blocks.
+    pub(crate) fn sockets_of(&self, set: u32) -> impl Iterator<Item = u32> {
+        let members = self.sets.get(set as usize).and_then(Option::as_ref);
+        let members = members.into_iter().flat_map(|set| &set.members);
+        members.filter_map(|key| Some(self.interests.get(*key as usize)?.as_ref()?.id.index))
     }
 
     /// This is another process now, the child of a fork: the waiters are its parent's, and

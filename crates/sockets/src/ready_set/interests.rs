@@ -5,7 +5,7 @@ use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::readiness::{Ready, readiness, without_engine};
 use crate::ready_sets::{Interest, ReadySets};
-use longshore_ring::{NONE, Waiter};
+use longshore_ring::Waiter;
 use rustix::io::Errno;
 use std::os::fd::RawFd;
 
@@ -25,8 +25,8 @@ impl ReadySet {
         events: u32,
         data: u64,
     ) -> Result<(), SocketError> {
-        self.enter(socket, fd, events, data, false)?;
-        self.look(socket, fd)
+        let interest = Interest::new(socket.id, fd, self.index, (events, data));
+        self.enter(socket, interest)
     }
 
     /// As [`ReadySet::add`], of a socket that was reported once elsewhere ([`ONE_SHOT`]): this
@@ -41,39 +41,29 @@ impl ReadySet {
         events: u32,
         data: u64,
     ) -> Result<(), SocketError> {
-        self.enter(socket, fd, events, data, true)
+        let mut interest = Interest::new(socket.id, fd, self.index, (events, data));
+        interest.disarmed = true;
+        self.enter(socket, interest)
     }
 
-    fn enter(
-        &self,
-        socket: &Socket,
-        fd: RawFd,
-        events: u32,
-        data: u64,
-        disarmed: bool,
-    ) -> Result<(), SocketError> {
-        let index = socket.id.index;
+    fn enter(&self, socket: &Socket, interest: Interest) -> Result<(), SocketError> {
+        let (index, fd) = (socket.id.index, interest.fd);
         let sleeps = {
             let mut ready_sets = self.host.ready_sets.enter()?;
             let set = ready_sets.set(self.index)?;
-            if set.by_key.contains_key(&(fd, index)) {
+            let (waiter, sleeps) = (set.waiter, set.sleepers != 0);
+            if ready_sets.find(self.index, index, fd).is_some() {
                 return Err(SocketError::Refused(Errno::EXIST));
             }
-            let (waiter, sleeps) = (set.waiter, set.sleepers != 0);
-            let key = ready_sets.insert(Interest {
-                id: socket.id,
-                fd,
-                events,
-                data,
-                set: self.index,
-                next: NONE,
-                queued: false,
-                disarmed,
-            });
-            ready_sets.set(self.index)?.by_key.insert((fd, index), key);
+            let Some(key) = ready_sets.insert(interest) else {
+                return Err(SocketError::Refused(Errno::BADF));
+            };
             self.host.held_sockets.set_watched(index);
             if let Some(waiter) = waiter {
                 socket.block().add_waiter(waiter);
+            }
+            if !sleeps {
+                self.look(&mut ready_sets, socket, key);
             }
             sleeps
         };
@@ -82,6 +72,10 @@ impl ReadySet {
             // the channel still, and a thread that sleeps already does not look there again.
             Waiter::fence();
             self.host.drain()?;
+            let mut ready_sets = self.host.ready_sets.enter()?;
+            if let Some(key) = ready_sets.find(self.index, index, fd) {
+                self.look(&mut ready_sets, socket, key);
+            }
         }
         Ok(())
     }
@@ -129,19 +123,17 @@ impl ReadySet {
         events: u32,
         data: u64,
     ) -> Result<(), SocketError> {
-        {
-            let mut ready_sets = self.host.ready_sets.enter()?;
-            let key = self.key(&mut ready_sets, socket, fd)?;
-            let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
-            if let Some(Some(interest)) = ready_sets.interests.get_mut(key as usize) {
-                if (interest.events | events) & EXCLUSIVE != 0 {
-                    return Err(SocketError::Refused(Errno::INVAL));
-                }
-                (interest.events, interest.data) = (events, data);
-                interest.disarmed = false;
+        let mut ready_sets = self.host.ready_sets.enter()?;
+        let key = self.key(&mut ready_sets, socket, fd)?;
+        if let Some(Some(interest)) = ready_sets.interests.get_mut(key as usize) {
+            if (interest.events | events) & EXCLUSIVE != 0 {
+                return Err(SocketError::Refused(Errno::INVAL));
             }
+            (interest.events, interest.data) = (events, data);
+            interest.disarmed = false;
         }
-        self.look(socket, fd)
+        self.look(&mut ready_sets, socket, key);
+        Ok(())
     }
 
     /// Where a socket stands in it and is to be reported; none while a signal handler has interrupted
@@ -172,39 +164,36 @@ impl ReadySet {
     pub fn remove(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
         let mut ready_sets = self.host.ready_sets.enter()?;
         let key = self.key(&mut ready_sets, socket, fd)?;
-        let key = key.ok_or(SocketError::Refused(Errno::NOENT))?;
         ready_sets.remove(&self.host.session, key);
         Ok(())
     }
 
-    /// The interest in a socket under this descriptor, if there is one.
+    /// The interest in a socket under this descriptor.
     fn key(
         &self,
         ready_sets: &mut ReadySets,
         socket: &Socket,
         fd: RawFd,
-    ) -> Result<Option<u32>, SocketError> {
-        let by_key = &ready_sets.set(self.index)?.by_key;
-        Ok(by_key.get(&(fd, socket.id.index)).copied())
+    ) -> Result<u32, SocketError> {
+        ready_sets.set(self.index)?;
+        let key = ready_sets.find(self.index, socket.id.index, fd);
+        key.ok_or(SocketError::Refused(Errno::NOENT))
     }
 
     /// Puts an interest on the ready list if it is ready now, and wakes the thread that
     /// sleeps for it.
-    fn look(&self, socket: &Socket, fd: RawFd) -> Result<(), SocketError> {
-        let ready = socket.readiness().bits();
-        let mut ready_sets = self.host.ready_sets.enter()?;
-        let Some(key) = self.key(&mut ready_sets, socket, fd)? else {
-            return Ok(());
-        };
+    fn look(&self, ready_sets: &mut ReadySets, socket: &Socket, key: u32) {
         let wanted = ready_sets
             .interests
             .get(key as usize)
             .and_then(Option::as_ref);
         let always = (Ready::ERR | Ready::HUP).bits();
-        if wanted.is_some_and(|i| ready & (i.events | always) != 0) {
+        let Some(events) = wanted.filter(|i| !i.disarmed).map(|i| i.events | always) else {
+            return;
+        };
+        if socket.readiness().bits() & events != 0 {
             ready_sets.queue(key);
             ready_sets.ring(&self.host.session, self.index);
         }
-        Ok(())
     }
 }

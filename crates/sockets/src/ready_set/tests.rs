@@ -63,6 +63,51 @@ fn an_interest_is_one_descriptors_in_one_socket() {
     assert_eq!(reported(&set), [(6, OUT), (8, OUT)]);
 }
 
+/// Interests come and go in any order, in two sets, and each set has what a model has.
+#[test]
+fn sets_have_what_was_entered_and_not_taken_out() {
+    let (_engine, host, _directory) = engine();
+    let streams = streams(host);
+    let sets = [ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap()];
+    let mut model = std::collections::BTreeMap::new();
+    let mut random = 7_u32;
+    for step in 0..2_000_u64 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let (of_set, of_stream) = ((random >> 8 & 1) as usize, (random >> 12 & 3) as usize);
+        let fd = (random >> 16 & 3).cast_signed();
+        let (set, socket) = (&sets[of_set], streams[of_stream].socket());
+        let place = (of_set, of_stream, fd);
+        if random >> 30 == 0 {
+            assert_eq!(
+                set.remove(socket, fd).is_ok(),
+                model.remove(&place).is_some()
+            );
+        } else if let Some(data) = model.get_mut(&place) {
+            assert_eq!(set.add(socket, fd, OUT, step), refused(Errno::EXIST));
+            assert_eq!(set.modify(socket, fd, OUT, step), Ok(()));
+            *data = step;
+        } else {
+            assert_eq!(set.modify(socket, fd, OUT, step), refused(Errno::NOENT));
+            assert_eq!(set.add(socket, fd, OUT, step), Ok(()));
+            model.insert(place, step);
+        }
+        for (number, set) in sets.iter().enumerate() {
+            let mut all: Vec<u64> = reported(set).iter().map(|(data, _)| *data).collect();
+            all.sort_unstable();
+            let of_this = model.iter().filter(|((of, ..), _)| *of == number);
+            let mut expected: Vec<u64> = of_this.map(|(_, data)| *data).collect();
+            expected.sort_unstable();
+            assert_eq!(all, expected, "step {step}");
+            assert_eq!(set.is_empty(), expected.is_empty());
+        }
+    }
+    sets[0].close();
+    let of_other = model.keys().filter(|(of, ..)| *of == 1).count();
+    assert_eq!(reported(&sets[1]).len(), of_other, "of both sets");
+    let left = host.ready_sets.enter().unwrap();
+    assert_eq!(left.interests.iter().flatten().count(), of_other);
+}
+
 /// EPOLLEXCLUSIVE, as Linux has it.
 #[test]
 fn an_exclusive_interest_is_not_changed() {
