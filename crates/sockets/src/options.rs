@@ -58,6 +58,10 @@ impl<'a> SocketOptions<'a> {
         if block.state() != SocketState::Connected {
             return self.set(OptionName::Cork, u64::from(on));
         }
+        // A cork holds what is written from now on, which says so itself, and what was not sent.
+        if on && block.snd.held() == 0 {
+            return Ok(());
+        }
         // A cork that is put in pushes nothing.
         let flags = flags_of_written(block, on);
         let request = self.socket.host.edges(block, self.socket.id, flags);

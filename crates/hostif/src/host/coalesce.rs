@@ -38,6 +38,12 @@ impl Moved {
         are_near(self.snd_edge, self.rcv_consumed)
     }
 
+    /// Whether both may be said at once, by the socket that `then` is about.
+    #[inline]
+    pub(super) fn may_go_on(&self, then: &Request) -> bool {
+        self.accepted.is_some() || then.socket() == self.socket
+    }
+
     /// That of a request, if it is one.
     pub(super) fn of(request: &Request) -> Option<Self> {
         match *request {

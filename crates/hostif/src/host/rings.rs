@@ -102,7 +102,7 @@ impl HostRings {
     /// [`PutError::Full`] if the engine has to catch up first.
     pub(super) fn put(&mut self, request: &Request) -> Result<(), PutError> {
         let newest = self.newest.take();
-        let before = newest.filter(|_| self.may_take_back());
+        let before = newest.filter(|newest| newest.may_go_on(request) && self.may_take_back());
         let both = before.and_then(|newest| {
             let block = self.arena.get_block(newest.socket.index)?;
             let acknowledged = block.snd.done.load(Ordering::Relaxed);
@@ -201,6 +201,9 @@ impl HostRings {
         self.requests.leave_words(stored.left());
         let mut at = fields.len() * 8 + usize::from(there);
         for (mut from, len) in sources {
+            if len == 0 {
+                break;
+            }
             for (to, part) in arena.immediate_places(self.index, own, at, len) {
                 arena.memory().copy(from, to, part);
                 from += part;

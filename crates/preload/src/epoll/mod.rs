@@ -183,7 +183,16 @@ impl Instance {
     }
 
     /// The ready set, made if there is none.
+    #[inline]
     pub(crate) fn make_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
+        match self.set() {
+            Some(set) => Ok(set),
+            None => self.make_new_set(host),
+        }
+    }
+
+    #[cold]
+    fn make_new_set(&self, host: &'static Host) -> Result<ReadySet, SocketError> {
         let set = {
             let _lists = self.lists.enter()?;
             if let Some(set) = self.set() {

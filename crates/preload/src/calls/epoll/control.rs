@@ -64,37 +64,37 @@ pub extern "C-unwind" fn epoll_ctl(
         inner: 0,
         disarmed: false,
     };
-    guard(|| match fds::get(fd) {
-        Entry::Engine(_) => match fds::engine(fd) {
-            Some(socket) => {
-                answer(|| control_socket(instance, epfd, op, &socket, registered).map(|()| 0))
-            }
-            None => plain(),
-        },
+    guard(|| match fds::engine(fd) {
+        Some(socket) => {
+            answer(|| control_socket(instance, epfd, op, &socket, registered).map(|()| 0))
+        }
+        None => control_other(instance, op, registered, plain),
+    })
+}
+
+/// As `epoll_ctl`, of a descriptor that is no socket of the engine.
+fn control_other(
+    instance: &Instance,
+    op: c_int,
+    registered: Registered,
+    plain: impl FnOnce() -> c_int,
+) -> c_int {
+    let of = |inner| Registered {
+        inner,
+        ..registered
+    };
+    match fds::get(registered.fd) {
         Entry::Undecided(undecided) => {
             let result = plain();
             if result == 0 {
-                let inner = undecided.number;
-                instance.note_undecided(
-                    op,
-                    Registered {
-                        inner,
-                        ..registered
-                    },
-                );
+                instance.note_undecided(op, of(undecided.number));
             }
             result
         }
         Entry::Epoll(inner) => {
             let result = plain();
             if result == 0 {
-                instance.note_nested(
-                    op,
-                    Registered {
-                        inner,
-                        ..registered
-                    },
-                );
+                instance.note_nested(op, of(inner));
             }
             result
         }
@@ -102,11 +102,13 @@ pub extern "C-unwind" fn epoll_ctl(
             set_errno(libc::EBADF);
             -1
         }
+        // It has just become the engine's, or its engine is gone.
+        Entry::Engine(_) => plain(),
         Entry::Kernel => {
             instance.note_kernels();
             plain()
         }
-    })
+    }
 }
 
 /// What goes with EPOLLEXCLUSIVE: adding alone, and some events.

@@ -177,9 +177,14 @@ fn the_engine_is_told_what_is_said_of_bytes() {
     let (a, _b) = Engine::pair(host);
     assert_eq!(a.socket().send_stream().send(&bytes, true), Ok(3));
     is_said(&engine, &a, more, EdgeFlags::PUSH);
+    // A cork behind which nothing stands is told of by what is written then.
     let (c, _d) = Engine::pair(host);
     c.socket().options().set_cork(true).unwrap();
-    is_said(&engine, &c, more | cork, EdgeFlags::PUSH);
+    c.socket().host().flush().unwrap();
+    assert_eq!(c.socket().send_stream().send(&bytes, false), Ok(3));
+    is_said(&engine, &c, EdgeFlags::PUSH | cork, more);
+    c.socket().options().set_cork(true).unwrap();
+    is_said(&engine, &c, more | cork, EdgeFlags::empty());
     c.socket().options().set_cork(false).unwrap();
     is_said(&engine, &c, EdgeFlags::PUSH, end);
 }
