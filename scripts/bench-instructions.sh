@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Counts the instructions for each part of a packet's way with callgrind, and
-# shows them beside those that Clark, Jacobson, Romkey and Salwen counted in 1989
-# and beside those of the last time they were written down.
+# Counts the instructions for each part of a packet's way and for a program's calls with
+# callgrind, as root, and shows them beside those that Clark, Jacobson, Romkey and Salwen
+# counted in 1989 and beside those of the last time they were written down.
 # Counts, not times: they repeat, whatever else the machine does.
 #
 #   bench-instructions.sh            count, show, and fail if a part has become dearer, or
@@ -35,6 +35,11 @@ shown_counts() {
   ' "$kept" "$document"
 }
 
+[ "$(id -u)" = 0 ] || {
+  echo "bench-instructions: needs root: a program's calls are counted on an engine" >&2
+  exit 1
+}
+
 # The runner must be of the library's version.
 scripts/tools.sh gungraun-runner
 
@@ -54,6 +59,8 @@ awk '
   }
   /^ +Instructions:/ { count = $2; sub(/\|.*/, "", count); print name "," count }
 ' "$report" >"$counts"
+cargo build --quiet --release -p longshore-cli -p longshore-preload
+scripts/count-calls.sh >>"$counts"
 [ -s "$counts" ] || { echo "bench-instructions: nothing was counted" >&2; cat "$report" >&2; exit 1; }
 
 comparable=1
