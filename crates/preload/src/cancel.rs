@@ -37,6 +37,7 @@ static IN_USE: AtomicBool = AtomicBool::new(false);
 static ASYNCHRONOUSLY: AtomicBool = AtomicBool::new(false);
 /// The threads that were cancelled last.
 static CANCELLED: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+/// How many were: the next one's place, round and round.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// The name of this thread.
@@ -45,9 +46,11 @@ pub(crate) fn thread() -> usize {
 }
 
 fn is_listed(thread: usize) -> bool {
+    // Many programs let their threads be cancelled, and cancel none before they end.
     IN_USE.load(Ordering::Relaxed)
         && CANCELLED
             .iter()
+            .take(NEXT.load(Ordering::SeqCst))
             .any(|place| place.load(Ordering::SeqCst) == thread)
 }
 
@@ -153,7 +156,7 @@ pub(crate) fn note_asynchronous() {
 
 /// A thread was cancelled.
 pub(crate) fn note_cancelled(thread: pthread_t) {
-    let at = NEXT.fetch_add(1, Ordering::Relaxed) % CANCELLED.len();
+    let at = NEXT.fetch_add(1, Ordering::SeqCst) % CANCELLED.len();
     CANCELLED[at].store(thread as usize, Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
