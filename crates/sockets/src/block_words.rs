@@ -5,7 +5,7 @@
 //! Called by all that reads or writes streams, and by `host` for what the engine has told.
 
 use longshore_hostif::{BlockFlags, EdgeFlags, SocketBlock, is_writable};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits that the host keeps in a block's `options`.
 pub mod host_bits {
@@ -115,6 +115,15 @@ pub(crate) fn flags_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
     let options = block.options.load(Ordering::Acquire);
     flags.set(EdgeFlags::CORK, options & host_bits::CORK != 0);
     flags
+}
+
+/// Moves an edge forward to `to`, unless it is there already: then the memory that the engine looks
+/// at, too, is not written to.
+#[inline]
+pub(crate) fn advance(edge: &AtomicU64, to: u64) {
+    if edge.load(Ordering::Acquire) < to {
+        edge.fetch_max(to, Ordering::AcqRel);
+    }
 }
 
 /// The position of the urgent byte, if the program has not read past it, and how many

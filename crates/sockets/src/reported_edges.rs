@@ -8,7 +8,7 @@
 //! keeps beside the block what it was told itself. `host` asks here for each
 //! completion it takes, under the lock of the channel.
 
-use crate::block_words::{has_room, more_bits, move_mark, take_room_wanted};
+use crate::block_words::{advance, has_room, more_bits, move_mark, take_room_wanted};
 use longshore_hostif::{BlockFlags, EdgeFlags, Edges, SocketBlock, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
@@ -70,7 +70,7 @@ impl ReportedEdges {
         if edges.rcv_urgent != 0 {
             move_mark(block, edges.rcv_urgent);
         }
-        block.rcv.edge.fetch_max(edges.rcv_edge, Ordering::AcqRel);
+        advance(&block.rcv.edge, edges.rcv_edge);
         let mut ready = arrived && edges.rcv_edge > block.rcv.done.load(Ordering::Acquire);
         // With a low-water mark of what is not sent, room comes without it, too.
         let may_have_room = acked || block.snd.low_water.load(Ordering::Relaxed) != 0;
@@ -99,7 +99,7 @@ impl ReportedEdges {
 /// be told which one's it was.
 fn acknowledge(block: &SocketBlock, edges: &Edges, is_new: bool, having: Having) -> bool {
     let acked = edges.snd_acked.min(block.snd.edge.load(Ordering::Acquire));
-    block.snd.done.fetch_max(acked, Ordering::AcqRel);
+    advance(&block.snd.done, acked);
     match having {
         _ if !is_new => false,
         Having::Not => false,

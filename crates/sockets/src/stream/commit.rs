@@ -4,7 +4,7 @@
 
 use super::send::Reserved;
 use super::sending::Sending;
-use crate::block_words::{flags_of_written, host_bits};
+use crate::block_words::{advance, flags_of_written, host_bits};
 use crate::errors::SocketError;
 use crate::turn::Wake;
 use longshore_hostif::{BlockFlags, EdgeFlags, FileExtent, MAX_IMMEDIATE, Request};
@@ -88,7 +88,7 @@ impl Reserved<'_> {
         } = &mut request
         {
             let rcv_consumed = *rcv_consumed;
-            block.rcv.reported.fetch_max(rcv_consumed, Ordering::AcqRel);
+            advance(&block.rcv.reported, rcv_consumed);
             if sending.contains(Sending::URGENT) {
                 let urgent = Request::Urgent {
                     socket: socket.id,
