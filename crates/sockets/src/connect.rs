@@ -296,6 +296,8 @@ impl<'a> Connector<'a> {
                 0 => Ok(()),
                 errno => Err(self.report_failure(errno)),
             },
+            // It has failed, and another call was told why: as on Linux, this one is told that alone.
+            SocketState::Open => Err(SocketError::failed(Errno::CONNABORTED.raw_os_error() as u32)),
             _ => {
                 self.socket.set_host_bits(host_bits::CONNECT_REPORTED);
                 Ok(())

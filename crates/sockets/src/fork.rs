@@ -83,9 +83,12 @@ impl Host {
             return;
         }
         let control = self.arena.control(channel);
-        if control.pid.swap(child, Ordering::AcqRel) == self.identity.pid()
-            && control.change_state(ChannelState::Reserved, ChannelState::Claimed)
-        {
+        // The engine may have given it to another process, whose pid is to stay.
+        let ours = self.identity.pid();
+        let named = control
+            .pid
+            .compare_exchange(ours, child, Ordering::AcqRel, Ordering::Relaxed);
+        if named.is_ok() && control.change_state(ChannelState::Reserved, ChannelState::Claimed) {
             self.session.channel(channel).flag();
             self.ring_engine();
         }

@@ -142,6 +142,22 @@ fn a_wait_for_a_connection_ends_as_the_attempt_does() {
     assert_eq!(wait(&connecting), Err(SocketError::EngineGone));
 }
 
+/// Of two threads that wait for one attempt, one is told why it has failed. The socket is as new
+/// then, which is no connection for the other.
+#[test]
+fn a_failure_that_another_call_has_told_of_is_no_connection() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let begun = socket.connector().start(Engine::address(SILENT_PORT));
+    assert_eq!(begun, Err(SocketError::InProgress));
+    assert_eq!(socket.connector().give_up(Errno::CONNREFUSED), Ok(true));
+    let told = socket.connector().start(Engine::address(SILENT_PORT));
+    assert_eq!(told, Err(SocketError::Failed(Errno::CONNREFUSED)));
+    let waited = socket.connector().finish(begun, WaitLimit::ENDLESS);
+    assert_eq!(waited, Err(SocketError::Failed(Errno::CONNABORTED)));
+    assert_eq!(socket.host_bits() & CONNECT_REPORTED, 0);
+}
+
 #[test]
 fn what_is_under_way_is_waited_for_and_other_refusals_are_told() {
     let (_engine, host, _directory) = engine();

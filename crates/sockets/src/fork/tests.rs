@@ -326,6 +326,8 @@ fn a_reservation_that_is_anothers_is_not_given() {
     control.pid.store(pid + 1, Ordering::Release);
     host.give_reservation(channel, pid + 2);
     assert_eq!(control.state(), ChannelState::Reserved);
+    // Whose it is, it was given to: the engine finds that process by its pid.
+    assert_eq!(control.pid.load(Ordering::Acquire), pid + 1);
 }
 
 #[test]
