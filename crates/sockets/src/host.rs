@@ -300,3 +300,6 @@ impl Host {
 pub(crate) fn own_pid() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
+
+#[cfg(test)]
+mod tests;

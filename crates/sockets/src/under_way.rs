@@ -208,35 +208,4 @@ impl UnderWay {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    /// It ends as soon as the condition holds, and with what that is.
-    #[test]
-    fn a_wait_lasts_until_it_is_over_or_too_long() {
-        assert!(wait_until(Duration::ZERO, || true));
-        let count = Cell::new(0_u32);
-        let is_over = |n: u32| {
-            count.set(count.get() + 1);
-            count.get() > n
-        };
-        assert!(wait_until(Duration::from_secs(60), || is_over(3)));
-        assert_eq!(count.get(), 4);
-        // Looks that only give way take no time that counts.
-        count.set(0);
-        assert!(wait_until(Duration::ZERO, || is_over(LOOKS)));
-        count.set(0);
-        assert!(!wait_until(Duration::ZERO, || is_over(LOOKS + 1)));
-        assert_eq!(count.get(), LOOKS + 1);
-        // Those with a pause do.
-        let began = Instant::now();
-        count.set(0);
-        assert!(!wait_until(Duration::from_millis(5), || is_over(
-            u32::MAX - 1
-        )));
-        assert!(began.elapsed() >= Duration::from_millis(5));
-        // At least one, also where those before have taken as long.
-        assert!((LOOKS + 1..=LOOKS + 1 + 5_000 / 20).contains(&count.get()));
-    }
-}
+mod tests;

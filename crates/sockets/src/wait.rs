@@ -23,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::cell::{Cell, RefCell};
+use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
@@ -80,7 +81,12 @@ fn looks_again() -> bool {
         return false;
     }
     static CHOSEN: OnceLock<bool> = OnceLock::new();
-    *CHOSEN.get_or_init(|| std::env::var_os(LOOKS_VARIABLE).is_none_or(|v| v != "never"))
+    *CHOSEN.get_or_init(|| are_looks_wanted(std::env::var_os(LOOKS_VARIABLE).as_deref()))
+}
+
+/// What [`LOOKS_VARIABLE`] says.
+fn are_looks_wanted(variable: Option<&OsStr>) -> bool {
+    variable.is_none_or(|value| value != "never")
 }
 
 thread_local! {

@@ -2,6 +2,7 @@
 //! child would: its parent is the channel that it leaves.
 
 use super::*;
+use crate::host::SUBSCRIBED;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
 use crate::{Departure, ReadySet, Socket, WaitLimit};
@@ -160,6 +161,22 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     set.harvest(9, |report| reported.push(report.data)).unwrap();
     assert_eq!(reported, [7], "it has the sets of its parent");
     std::mem::forget(other);
+}
+
+/// A child that sleeps for a set of its parent's is told of the sockets in it.
+#[test]
+fn a_child_is_told_of_the_sockets_in_the_sets_that_it_sleeps_for() {
+    let (_engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    let set = ReadySet::new(host).unwrap();
+    set.add(b.socket(), 5, 1, 7).unwrap();
+    let ids = [a.socket().id(), b.socket().id()];
+    host.before_fork()
+        .in_child(&only_thread(), ids.into_iter().zip([1, 1]));
+    let is_told = |id: SocketId| host.held_sockets.is_marked(id.index, SUBSCRIBED);
+    assert_eq!(ids.map(is_told), [false, false]);
+    assert!(set.wake_fd().unwrap().is_some());
+    assert_eq!(ids.map(is_told), [false, true]);
 }
 
 /// With no channel left for it, a child's sockets fail, and its parent's go on.

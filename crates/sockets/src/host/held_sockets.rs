@@ -259,6 +259,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_place_without_uses_has_no_socket() {
+        let held = HeldSockets::new(2);
+        for generation in [0, 1] {
+            assert!(!held.has(id(generation)) && !held.acquire(id(generation)));
+            held.begin(id(generation), ALONE);
+            assert!(held.has(id(generation)));
+            assert!(held.release(id(generation)) && !held.has(id(generation)));
+        }
+    }
+
     /// A name whose socket is gone takes nothing from the socket that has its place.
     #[test]
     fn a_stale_name_does_no_harm() {

@@ -75,3 +75,29 @@ impl Identity {
         self.take_channel(channel, pid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_what_the_engine_knows_it_by() {
+        let own = std::process::id();
+        let identity = Identity::new(3, own);
+        let is = |channel, pid, has_other_pids| {
+            assert_eq!((identity.channel(), identity.pid()), (channel, pid));
+            assert_eq!(identity.has_other_pids(), has_other_pids);
+        };
+        is(3, own, false);
+        identity.take_channel(4, own + 1);
+        is(4, own + 1, false);
+        // It has asked for its place itself, and learns from the engine what its pid is there.
+        identity.join_anew(5, own + 2);
+        is(5, own + 2, true);
+        identity.join_anew(6, own);
+        is(6, own, false);
+        identity.leave_namespace();
+        is(6, own, true);
+        assert!(Identity::new(3, own + 1).has_other_pids());
+    }
+}

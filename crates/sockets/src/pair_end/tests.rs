@@ -6,7 +6,7 @@ use longshore_hostif::SocketBlock;
 
 /// A connection of which each end's block names the other, nothing written yet.
 struct Within {
-    _engine: Engine,
+    engine: Engine,
     _directory: tempfile::TempDir,
     ends: [crate::native::Stream; 2],
 }
@@ -20,7 +20,7 @@ impl Within {
         b.socket().block().set_other_end(a.socket().id().index);
         assert!(a.socket().is_within());
         Self {
-            _engine: engine,
+            engine,
             _directory: directory,
             ends: [a, b],
         }
@@ -157,4 +157,61 @@ fn what_does_not_come_is_waited_for_once() {
     assert!(!c.end().await_coming());
     there.snd.edge.store(0, Ordering::Relaxed);
     here.rcv.edge.store(0, Ordering::Relaxed);
+}
+
+/// An end reads no more once it is shut down for reading, closed, or another one's.
+#[test]
+fn an_end_that_reads_no_more_is_known_by_its_block() {
+    let c = Within::new();
+    let [here, there] = c.blocks();
+    assert!(!c.end().has_lost_reader());
+    for flag in [BlockFlags::SHUT_RD, BlockFlags::CLOSED] {
+        there.set_flags(flag);
+        assert!(c.end().has_lost_reader(), "{flag:?}");
+        there.clear_flags(flag);
+    }
+    there.set_flags(BlockFlags::SHUT_WR);
+    assert!(!c.end().has_lost_reader());
+    there.set_other_end(c.reader().id().index + 1);
+    assert!(c.end().has_lost_reader());
+    let alone = Engine::open(c.reader().host(), longshore_hostif::SocketKind::Stream);
+    assert!(!alone.pair_end().has_lost_reader());
+    assert!(here.other_end().is_some());
+}
+
+/// What the engine has told counts, and with what this process holds back it is not kept waiting.
+#[test]
+fn what_has_come_is_found_by_a_wait() {
+    let c = Within::new();
+    let host = c.reader().host();
+    let [here, there] = c.blocks();
+    c.ends[1].write_all(&[7; 15]).unwrap();
+    c.engine.wait_until("it has told of it", |_| {
+        host.session.has_completions(host.own_channel())
+    });
+    assert_eq!(here.rcv.held(), 0);
+    let request = host.edges(here, c.reader().id(), longshore_hostif::EdgeFlags::MORE);
+    host.report_written(&request, 0).unwrap();
+    // Five more bytes do not come: for the rest it waits shortly, and not in vain.
+    there.snd.edge.store(20, Ordering::Relaxed);
+    let began = Instant::now();
+    assert!(c.end().await_coming());
+    assert!(began.elapsed() >= LONGEST_FOR_REST);
+    assert_eq!(here.rcv.held(), 15);
+    assert!(!host.holds.load(Ordering::Relaxed));
+    assert!(c.end().await_coming());
+    assert!(!c.end().await_coming());
+    there.snd.edge.store(15, Ordering::Relaxed);
+}
+
+#[test]
+fn nothing_comes_from_an_engine_that_is_gone() {
+    let mut c = Within::new();
+    let [_, there] = c.blocks();
+    there.snd.edge.store(10, Ordering::Relaxed);
+    c.engine.stop();
+    c.reader().host().look_at_engine();
+    assert!(!c.end().await_coming());
+    let [_, there] = c.blocks();
+    there.snd.edge.store(0, Ordering::Relaxed);
 }

@@ -6,7 +6,7 @@ use crate::readiness::Ready;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
 use crate::{Host, Socket, Stream};
-use longshore_hostif::SocketKind;
+use longshore_hostif::{EdgeFlags, SocketKind};
 use std::sync::atomic::Ordering;
 
 const IN: u32 = Ready::IN.bits();
@@ -210,6 +210,11 @@ fn what_is_reported_once_elsewhere_is_reported_no_more() {
     b.socket().pending_error().take();
     assert_eq!(set.report_also(3), Ok(0));
     assert_eq!(set.report_also(4), Ok(0), "it is reported again and again");
+    // Of two sockets of one word, what either is ready for.
+    for (stream, fd) in [(&a, 5), (&d, 6)] {
+        set.add(stream.socket(), fd, OUT | ONE_SHOT, 6).unwrap();
+    }
+    assert_eq!(set.report_also(6), Ok(OUT));
     b.socket().pending_error().set(104);
     b.socket().wake_local();
     assert_eq!(reported(&set), [(4, OUT)]);
@@ -388,6 +393,73 @@ fn a_set_is_rung_for_those_that_sleep() {
     set.awake();
     a.socket().wake_local();
     assert!(!is_readable(fd), "nobody sleeps any more");
+}
+
+/// A thread that is awake without having been rung is rung no more, and with nothing to report it
+/// does not wake those that sleep on.
+#[test]
+fn a_set_is_not_rung_for_those_that_are_awake() {
+    let (_engine, host, _directory) = engine();
+    // Of which the engine has nothing to tell.
+    let a = Engine::open(host, SocketKind::Datagram);
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.silence().unwrap();
+    set.declare().unwrap();
+    set.declare().unwrap();
+    // What is not ready for what was asked wakes nobody.
+    set.add(&a, 1, IN, 1).unwrap();
+    assert!(!is_readable(fd));
+    set.awake();
+    assert!(!is_readable(fd), "there is nothing for the other");
+    a.wake_local();
+    assert!(is_readable(fd), "which sleeps on");
+    set.silence().unwrap();
+    set.awake();
+    set.declare().unwrap();
+    set.awake();
+    a.wake_local();
+    assert!(!is_readable(fd), "nobody sleeps any more");
+}
+
+/// What a thread has said before it sleeps is no longer held back: it may be what another answers to.
+#[test]
+fn whoever_is_about_to_sleep_has_said_all() {
+    let (_engine, host, _directory) = engine();
+    let [a, ..] = streams(host);
+    let set = ReadySet::new(host).unwrap();
+    let request = host.edges(a.socket().block(), a.socket().id(), EdgeFlags::MORE);
+    host.report_written(&request, 0).unwrap();
+    assert!(host.holds.load(Ordering::Relaxed));
+    set.declare().unwrap();
+    assert!(!host.holds.load(Ordering::Relaxed));
+}
+
+/// Of one set, as they were set last, and those alone that are to be reported.
+#[test]
+fn a_socket_is_asked_where_it_stands() {
+    let (_engine, host, _directory) = engine();
+    let [a, b, ..] = streams(host);
+    let [set, other] = [(); 2].map(|()| ReadySet::new(host).unwrap());
+    assert_eq!(set.places_of(a.socket()), []);
+    set.add(a.socket(), 1, OUT, 10).unwrap();
+    set.add(a.socket(), 2, IN | ONE_SHOT, 20).unwrap();
+    set.add_disarmed(a.socket(), 3, OUT, 30).unwrap();
+    set.add(b.socket(), 1, OUT, 40).unwrap();
+    other.add(a.socket(), 1, OUT, 50).unwrap();
+    set.modify(a.socket(), 1, IN, 11).unwrap();
+    let place = |fd, events, data| Place { fd, events, data };
+    let mut places = set.places_of(a.socket());
+    places.sort_by_key(|place| place.fd);
+    let expected = [place(1, IN, 11), place(2, IN | ONE_SHOT, 20)];
+    assert_eq!(places, expected);
+    assert_eq!(other.places_of(a.socket()), [place(1, OUT, 50)]);
+    assert_eq!(other.places_of(b.socket()), []);
+    // One that came to the place of a socket that is gone stands nowhere.
+    let index = a.socket().id().index;
+    let generation = a.socket().id().generation + 1;
+    let next = std::mem::ManuallyDrop::new(Socket::from_use(host, SocketId { index, generation }));
+    assert_eq!(set.places_of(&next), []);
 }
 
 /// With the engine gone everything is ready, also what stood in a place that is another's now.

@@ -3,8 +3,10 @@
 use super::*;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
+use longshore_hostif::EdgeFlags;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use std::sync::atomic::Ordering;
 
 /// Whether an eventfd rings, within so many seconds.
 fn rings(fd: RawFd, seconds: i64) -> bool {
@@ -70,6 +72,25 @@ fn who_is_about_to_sleep_has_heard_all() {
     assert_eq!(b.socket().receive_stream().received_end(), 0);
     sleeper.declare().unwrap();
     assert_eq!(b.socket().receive_stream().received_end(), 1);
+}
+
+/// What it has said before is no longer held back: it may be what another answers to. And one that
+/// is awake for another reason is not to be woken.
+#[test]
+fn who_is_about_to_sleep_has_said_all() {
+    let (_engine, host, _directory) = engine();
+    let (a, _b) = Engine::pair(host);
+    let sleeper = host.sleeper();
+    let (socket, block) = (a.socket(), a.socket().block());
+    let request = host.edges(block, socket.id(), EdgeFlags::MORE);
+    host.report_written(&request, 0).unwrap();
+    assert!(host.holds.load(Ordering::Relaxed));
+    sleeper.declare().unwrap();
+    assert!(!host.holds.load(Ordering::Relaxed));
+    let waiter = host.session.waiter(sleeper.mine.unwrap().0);
+    assert!(waiter.is_declared());
+    sleeper.awake(false);
+    assert!(!waiter.is_declared());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What all sockets say of themselves, and how their calls wait.
 
 use super::*;
+use crate::readiness::Ready;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
 use crate::{Host, Listener};
@@ -167,5 +168,50 @@ fn what_the_engine_has_told_counts_for_each_call() {
     assert_eq!(sent, Ok(4));
     while d.datagrams().next_len() != 4 {
         is_reported(host);
+    }
+}
+
+#[test]
+fn a_socket_is_shared_from_when_another_process_may_have_it() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    assert!(!socket.is_shared());
+    socket.share();
+    assert!(socket.is_shared());
+}
+
+/// A call that would block has found nothing yet, and one that fails says so.
+#[test]
+fn a_look_finds_what_a_call_gives() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    type Look = fn(&Socket, Result<u8, SocketError>) -> Result<Option<u8>, SocketError>;
+    let looks: [Look; 2] = [
+        |socket, result| socket.look_awhile(|| result),
+        |socket, result| socket.look_again(|| result),
+    ];
+    for look in looks {
+        // Each in a thread of its own, which has looked for nothing in vain.
+        let look = |result| {
+            std::thread::scope(|scope| scope.spawn(|| look(&socket, result)).join().unwrap())
+        };
+        assert_eq!(look(Ok(5)), Ok(Some(5)));
+        assert_eq!(look(Err(SocketError::WouldBlock)), Ok(None));
+        let fails = Err(SocketError::BrokenPipe);
+        assert_eq!(look(fails), Err(SocketError::BrokenPipe));
+    }
+}
+
+/// TCP_NOTSENT_LOWAT, of what was written and not sent.
+#[test]
+fn a_stream_is_writable_with_less_unsent_than_was_set() {
+    let (_engine, host, _directory) = engine();
+    let socket = std::mem::ManuallyDrop::new(Engine::open(host, SocketKind::Stream));
+    socket.block().set_state(SocketState::Connected);
+    socket.block().snd.edge.store(100, Ordering::Relaxed);
+    for (bytes, writable) in [(0, true), (100, false), (101, true)] {
+        socket.options().set_not_sent_lowat(bytes);
+        let ready = socket.readiness();
+        assert_eq!(ready.contains(Ready::OUT), writable, "{bytes}");
     }
 }

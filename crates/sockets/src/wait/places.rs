@@ -271,6 +271,10 @@ mod tests {
         assert_eq!((wakers, discarded), (0, 1));
         let (place, wakers, discarded) = end(1, 0);
         assert_eq!((wakers, discarded), (1, 0));
+        let wake_fd = place.wake_fd.load(Ordering::Acquire);
+        // SAFETY: what is asked of the number is whether it is a descriptor.
+        let wake_fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
+        assert!(rustix::io::fcntl_getfd(wake_fd).is_ok(), "it is not closed");
         let other = Place::take(0x7011, 1, 0);
         assert!(!std::ptr::eq(place, other), "nor is the place another's");
         assert!(other.leave(0));

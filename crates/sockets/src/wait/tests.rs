@@ -121,6 +121,52 @@ fn looks_that_are_in_vain_are_given_up_but_for_some() {
     });
 }
 
+/// It looks a dozen times, and a new thread at least for as long as a processor that sleeps takes
+/// to be woken; unless another thread has had the processor for long.
+#[test]
+fn a_new_thread_looks_for_longer_than_others() {
+    let (_engine, host, _directory) = engine();
+    let spin = |left: u32| {
+        in_a_thread(|| {
+            NEW.set(left);
+            let (began, mut looks) = (Instant::now(), 0);
+            let found = host.threads().spin(|| {
+                looks += 1;
+                Ok(None::<()>)
+            });
+            assert_eq!(found, Ok(None));
+            assert_eq!(NEW.get(), left.saturating_sub(1));
+            (looks, began.elapsed())
+        })
+    };
+    let (looks, took) = spin(NEW_FOR);
+    assert!(looks >= SPINS || took >= KEPT, "{looks} {took:?}");
+    assert!(took >= AWAKE_FOR, "{took:?}");
+    let (looks, took) = spin(0);
+    assert!(looks == SPINS || took >= KEPT, "{looks} {took:?}");
+}
+
+/// A thread of a test's sleeps until it is woken, and so does one whose user wants that.
+#[test]
+fn threads_look_again_unless_it_is_said_that_they_shall_not() {
+    let (_engine, _host, _directory) = engine();
+    assert!(!looks_again());
+    for (variable, wanted) in [(None, true), (Some("never"), false), (Some("no"), true)] {
+        assert_eq!(are_looks_wanted(variable.map(OsStr::new)), wanted);
+    }
+}
+
+/// What was given back last is taken first: its memory is at hand.
+#[test]
+fn a_waiter_that_was_given_back_is_taken_next() {
+    let (_engine, host, _directory) = engine();
+    let threads = host.threads();
+    let [first, second] = [(); 2].map(|()| threads.claim_waiter().unwrap());
+    assert_ne!(first, second);
+    threads.free_waiter(first);
+    assert_eq!(threads.claim_waiter(), Some(first));
+}
+
 /// Of a socket and a descriptor of the kernel's, what comes first ends the wait.
 #[test]
 fn a_descriptor_beside_the_socket_ends_a_wait() {

@@ -6,7 +6,7 @@ use crate::testing::fixture::{engine, socket_in};
 use crate::{Half, ReadySet, Socket};
 use longshore_hostif::SocketKind::{Datagram, Stream};
 use longshore_hostif::SocketState::{self, Connected, Connecting, Dead, Listening, Open};
-use longshore_hostif::{BlockFlags, OptionName, SocketKind};
+use longshore_hostif::{BlockFlags, OptionName, RING, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::ManuallyDrop;
 
@@ -224,4 +224,73 @@ fn an_option_that_lets_go_of_what_was_written_counts_as_written() {
         let is_held = host.holds.load(Ordering::Relaxed);
         assert_eq!(is_held, lets_go, "{has_written} {name:?} {value}");
     }
+}
+
+/// So many requests that each say another number.
+fn numbered(socket: &Socket, count: u64) -> impl Iterator<Item = Request> {
+    let socket = socket.id();
+    (0..count).map(move |value| Request::SetOption {
+        socket,
+        name: OptionName::KeepIdle,
+        value,
+    })
+}
+
+#[test]
+fn more_than_the_ring_holds_is_said_in_order() {
+    let (engine, host, _directory) = engine();
+    let socket = socket_in(host, Stream, Open);
+    let count = 2 * RING as u64 + 10;
+    let requests = numbered(&socket, count);
+    assert_eq!(host.report_all(requests, Wake::Soon), Ok(()));
+    let expected: Vec<u64> = (0..count).collect();
+    engine.wait_until("all is said", |seen| {
+        let said = seen.options.iter().map(|(_, _, value)| *value);
+        said.collect::<Vec<_>>() == expected
+    });
+}
+
+/// Nobody makes room any more, and nobody says so.
+#[test]
+fn who_waits_for_room_finds_that_the_engine_was_killed() {
+    let (mut engine, host, _directory) = engine();
+    let socket = socket_in(host, Stream, Open);
+    let ignores = &engine.behavior.ignores_requests;
+    ignores.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let all = numbered(&socket, 2 * RING as u64);
+        let waits = scope.spawn(|| host.report_all(all, Wake::Soon));
+        engine.kill();
+        assert_eq!(waits.join().unwrap(), Err(SocketError::EngineGone));
+    });
+}
+
+/// The second write is the only one of its turn, as the first was.
+#[test]
+fn a_turn_ends_with_a_look_in_vain_and_with_a_sleep() {
+    for sleeps in [false, true] {
+        let (_engine, host, _directory) = engine();
+        let socket = socket_in(host, Stream, Connected);
+        let write = || {
+            let request = host.edges(socket.block(), socket.id(), EdgeFlags::PUSH);
+            host.report_written(&request, 0).unwrap();
+            host.holds.load(Ordering::Relaxed)
+        };
+        assert!(write(), "more may follow");
+        if sleeps {
+            host.flush().unwrap();
+        } else {
+            host.end_turn();
+        }
+        assert!(!write());
+    }
+}
+
+#[test]
+fn an_answer_is_taken_once() {
+    let (_engine, host, _directory) = engine();
+    let socket = crate::testing::Engine::open(host, Datagram);
+    let to = crate::testing::Engine::address(0);
+    assert!(socket.addresses().bind(to).is_ok());
+    assert!(host.dispatch.enter().unwrap().answers.is_empty());
 }

@@ -107,6 +107,23 @@ fn too_few_bytes_are_copied() {
 }
 
 #[test]
+fn what_is_copied_may_lie_in_several_chunks() {
+    let (engine, host, _directory) = forwarding_engine();
+    let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
+    let all = pattern(2 * CHUNK);
+    for begin in [0, 100] {
+        a.write_all(&all[begin..]).unwrap();
+        arrived(&engine, near.socket(), all.len() - begin);
+        let copied = near
+            .socket()
+            .forwarding(far.socket())
+            .copy(usize::MAX, false);
+        assert_eq!(copied, Ok(all.len() - begin));
+        assert!(read(&b, all.len() - begin) == all[begin..]);
+    }
+}
+
+#[test]
 fn what_cannot_be_forwarded_says_why() {
     use NotForwarded::*;
     let (engine, host, _directory) = forwarding_engine();
@@ -195,11 +212,11 @@ fn ranges_that_were_not_sent_are_forgotten_by_the_next_write() {
 /// The other end of either is a socket of the same session.
 #[test]
 fn a_connection_within_the_session_forwards_if_the_engine_takes_that() {
-    for (takes_own, (_engine, host, _directory)) in [
+    for (takes_own, (engine, host, _directory)) in [
         (true, forwarding_engine()),
         (false, forwarding_engine_without_own()),
     ] {
-        let ((_a, near), (far, _b)) = (Engine::pair(host), Engine::pair(host));
+        let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
         let (near, far) = (near.socket(), far.socket());
         assert_eq!(near.forwarding(far).check(), Ok(()));
         assert!(near.keeping().is_possible());
@@ -212,6 +229,17 @@ fn a_connection_within_the_session_forwards_if_the_engine_takes_that() {
         assert_eq!(near.forwarding(far).check(), expected);
         assert_eq!(far.forwarding(near).check(), expected);
         assert_eq!(near.keeping().is_possible(), takes_own);
+        if takes_own {
+            // Its other end, which this process has, too, is to show what was forwarded.
+            near.block().set_other_end(a.socket().id().index);
+            far.block().set_other_end(b.socket().id().index);
+            a.write_all(&pattern(LEAST)).unwrap();
+            arrived(&engine, near, LEAST);
+            host.done_to_own.store(false, Ordering::Relaxed);
+            let then = near.forwarding(far).forward(LEAST, false);
+            assert_eq!(then, Ok(Forwarded::Bytes(LEAST)));
+            assert!(host.done_to_own.load(Ordering::Relaxed));
+        }
     }
 }
 
@@ -231,6 +259,13 @@ fn what_is_forwarded_is_named_and_tells_what_was_read() {
     assert_eq!(
         forwarding.forward(LEAST, false),
         Ok(Forwarded::Bytes(LEAST))
+    );
+    // What is waited for before another process gets one of the two.
+    let id = far.socket().id();
+    let forwarded_to = host.forwarded_to.load(Ordering::Relaxed);
+    assert_eq!(
+        forwarded_to,
+        u64::from(id.generation) << 32 | u64::from(id.index)
     );
     let first = far.socket().send_stream().chunk(0);
     assert_ne!(chunk_of(first), first);

@@ -3,9 +3,9 @@
 use super::*;
 use crate::stream::{Forwarded, NotForwarded};
 use crate::testing::Engine;
-use crate::testing::fixture::{forwarding_engine, pattern};
+use crate::testing::fixture::{forwarding_engine, pattern, read};
 use crate::{Hooks, Stream};
-use longshore_hostif::SocketKind;
+use longshore_hostif::{EdgeFlags, SocketKind};
 use std::io::IoSliceMut;
 use std::sync::Mutex;
 
@@ -139,6 +139,7 @@ fn what_is_kept_is_read_and_the_engine_does_not_know() {
     assert_eq!(reported(socket), 10_000);
     socket.keeping().give_back(&mut kept, 100).unwrap();
     assert!(kept.is_empty() && !host.held_sockets.keeps(socket.id().index));
+    assert!(host.kept.enter().unwrap().is_empty());
     assert_eq!(reported(socket), 10_100);
 }
 
@@ -264,6 +265,47 @@ fn a_socket_that_is_closed_keeps_nothing() {
     engine.wait_until("all is closed", |seen| {
         seen.open == 0 && seen.rcv_chunks == 0
     });
+}
+
+/// A far end that has acknowledged much by now makes room for what is sent at once.
+#[test]
+fn what_was_kept_is_sent_where_the_engine_has_told_of_room() {
+    let (engine, host, _directory) = forwarding_engine();
+    let ((a, near), (far, b)): ((Stream, Stream), _) = (Engine::pair(host), Engine::pair(host));
+    let holds = &engine.behavior.holds_acknowledgments;
+    holds.store(true, Ordering::Relaxed);
+    a.write_all(&pattern(LEAST)).unwrap();
+    arrived(&engine, near.socket(), LEAST as u64);
+    let mut kept = None;
+    assert_eq!(keep(near.socket(), &mut kept, LEAST).0, Some(LEAST));
+    let mut kept = kept.unwrap();
+    let mut forward = || {
+        let forwarding = near.socket().forwarding(far.socket());
+        forwarding.forward_kept(&mut kept, (LEAST, false), |_| Ok(()))
+    };
+    far.write_all(&[7; 2 * LEAST]).unwrap();
+    let limit = &far.socket().block().snd.limit;
+    limit.store(2 * LEAST as u32 + 100, Ordering::Relaxed);
+    engine.wait_until("all has come to the far end", |seen| {
+        host.drain_if_free();
+        seen.rcv_chunks == 2
+    });
+    // What is held back for now is to be fetched by an engine that is waited for.
+    let edges = || {
+        let (socket, block) = (far.socket(), far.socket().block());
+        host.edges(block, socket.id(), EdgeFlags::MORE)
+    };
+    host.report_written(&edges(), 0).unwrap();
+    assert!(host.holds.load(Ordering::Relaxed));
+    assert_eq!(forward(), Err(SocketError::WouldBlock));
+    assert!(!host.holds.load(Ordering::Relaxed));
+    holds.store(false, Ordering::Relaxed);
+    engine.wait_until("it is acknowledged", |_| {
+        host.session.has_completions(host.own_channel())
+    });
+    assert_eq!(far.socket().send_stream().unacked_bytes(), 2 * LEAST);
+    assert_eq!(forward(), Ok(Forwarded::Bytes(LEAST)));
+    assert!(read(&b, 3 * LEAST)[2 * LEAST..] == pattern(LEAST));
 }
 
 /// What was kept of one connection arrives at the far end of another, in its place among what is

@@ -133,6 +133,7 @@ fn bytes_behind_the_mark_are_not_counted() {
             counted,
             "{done} {held} {inline}"
         );
+        assert_eq!(socket.receive_stream().unread_bytes(), held);
     }
 }
 

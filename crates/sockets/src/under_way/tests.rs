@@ -1,0 +1,311 @@
+//! What waits for the engine, and for what, with an engine that looks at no requests for now.
+
+use super::*;
+use crate::holds::Socket;
+use crate::testing::Engine;
+use crate::testing::fixture::{engine, socket_in};
+use crate::{Listener, Stream};
+use longshore_hostif::{
+    BlockFlags, EdgeFlags, Hurry, OptionName, OwnersSignal, SocketKind, SocketState,
+};
+use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
+
+/// A process whose engine has done all that it was asked for, and looks at no more requests.
+struct Ignored {
+    engine: Engine,
+    host: &'static Host,
+    socket: Socket,
+    _directory: tempfile::TempDir,
+}
+
+impl Ignored {
+    fn new() -> Self {
+        let (engine, host, directory) = engine();
+        let this = Self {
+            socket: Engine::open(host, SocketKind::Stream),
+            engine,
+            host,
+            _directory: directory,
+        };
+        this.begin_to_ignore();
+        this
+    }
+
+    fn begin_to_ignore(&self) {
+        let host = self.host;
+        let is_handled = |ring| host.session.has_handled(ring, host.session.requested(ring));
+        let all = || host.own_rings().all(is_handled);
+        self.engine
+            .wait_until("all requests are handled", |_| all());
+        let ignores = &self.engine.behavior.ignores_requests;
+        ignores.store(true, Ordering::Relaxed);
+        // It may be looking at them in this turn.
+        let turns = self.engine.seen.lock().unwrap().turns;
+        self.engine
+            .wait_until("it ignores them", |seen| seen.turns > turns + 1);
+        self.forget_hurry();
+    }
+
+    /// Says something for which the engine is not woken.
+    fn say(&self) {
+        self.socket.options().set(OptionName::KeepIdle, 1).unwrap();
+        assert!(!self.is_hurried());
+    }
+
+    /// Writes something that its program holds back.
+    fn write(&self) {
+        let request = self
+            .host
+            .edges(self.socket.block(), self.socket.id(), EdgeFlags::MORE);
+        self.host.report_written(&request, 0).unwrap();
+        assert!(self.host.holds.load(Ordering::Relaxed));
+        let pending = self.pending().load(Ordering::SeqCst);
+        let (held_back, soon) = (Hurry::HeldBack as u32, Hurry::Soon as u32);
+        assert_eq!(pending & (held_back | soon), held_back);
+    }
+
+    /// Whether the engine is to fetch now what was published.
+    fn is_hurried(&self) -> bool {
+        self.pending().load(Ordering::SeqCst) & Hurry::Now as u32 != 0
+    }
+
+    fn forget_hurry(&self) {
+        self.pending().store(0, Ordering::SeqCst);
+    }
+
+    fn pending(&self) -> &AtomicU32 {
+        &self.host.arena.header().requests_pending.any
+    }
+
+    fn under_way(&self) -> UnderWay {
+        self.host.under_way()
+    }
+
+    fn end_engine(&mut self) {
+        self.engine.stop();
+        self.host.look_at_engine();
+        assert!(self.host.is_gone());
+    }
+}
+
+/// How long something takes.
+fn time_of<T>(what: impl FnOnce() -> T) -> (T, Duration) {
+    let began = Instant::now();
+    (what(), began.elapsed())
+}
+
+/// What was sent to sockets of the engine is fetched at once, and is waited for once: an engine that
+/// does not get to it holds no further call up.
+#[test]
+fn what_is_under_way_is_waited_for_once() {
+    let ignored = Ignored::new();
+    assert!(!ignored.under_way().wait(), "there is nothing");
+    ignored.say();
+    assert!(
+        !ignored.under_way().wait(),
+        "nor does it go to a socket of the engine"
+    );
+    ignored.under_way().note();
+    let (is_worth_a_look, took) = time_of(|| ignored.under_way().wait());
+    assert!(is_worth_a_look && took >= LONGEST, "{took:?}");
+    assert!(ignored.is_hurried());
+    assert_eq!(ignored.host.session.under_way().next(), None);
+    assert!(!ignored.under_way().wait());
+}
+
+/// So does a call on a datagram socket or a listener that finds nothing; one on a connection knows
+/// what comes to it.
+#[test]
+fn calls_that_find_nothing_wait_for_what_is_under_way() {
+    use SocketState::{Connected, Listening, Open};
+    for (kind, state, waits) in [
+        (SocketKind::Datagram, Open, true),
+        (SocketKind::Stream, Listening, true),
+        (SocketKind::Stream, Connected, false),
+    ] {
+        let ignored = Ignored::new();
+        let socket = socket_in(ignored.host, kind, state);
+        ignored.under_way().note();
+        assert_eq!(
+            socket.pair_end().await_coming(),
+            waits,
+            "{kind:?} {state:?}"
+        );
+        assert_eq!(ignored.is_hurried(), waits);
+        ignored.forget_hurry();
+        // A connection whose other end reads on is not reset.
+        ignored.say();
+        ignored.under_way().note();
+        socket.pair_end().await_reset();
+        assert!(!ignored.is_hurried());
+    }
+}
+
+#[test]
+fn a_wait_for_what_is_under_way_ends_the_turn() {
+    let ignored = Ignored::new();
+    ignored.write();
+    ignored.under_way().note();
+    assert!(ignored.under_way().wait());
+    assert!(!ignored.host.holds.load(Ordering::Relaxed));
+    ignored.write();
+    ignored.under_way().await_own();
+    assert!(!ignored.host.holds.load(Ordering::Relaxed));
+}
+
+/// Nobody can pass anything on any more.
+#[test]
+fn an_engine_that_is_gone_is_not_waited_for() {
+    let mut ignored = Ignored::new();
+    ignored.say();
+    ignored.under_way().note();
+    ignored.end_engine();
+    assert!(!ignored.under_way().wait());
+    ignored.under_way().await_own();
+    ignored.under_way().await_opened();
+    assert!(!ignored.is_hurried(), "nobody would fetch it");
+    // Nor is a signal that it was about to raise.
+    let socket = &ignored.socket;
+    let wait = || time_of(|| ignored.under_way().await_raised(socket.id()));
+    let raise = || Ok::<_, ()>(assert!(wait().1 < LONGEST_RAISED));
+    socket.block().raise(OwnersSignal::Ready, raise).unwrap();
+}
+
+/// What the engine has told before counts after each wait, whether or not there was anything to wait
+/// for.
+#[test]
+fn what_the_engine_has_told_counts_after_a_wait() {
+    type Wait = fn(&Ignored);
+    let waits: [(&str, Wait); 4] = [
+        ("noted", |i| {
+            i.under_way().note();
+            assert!(i.under_way().wait());
+        }),
+        ("under way", |i| {
+            i.say();
+            i.under_way().note();
+            assert!(i.under_way().wait());
+        }),
+        ("own", |i| i.under_way().await_own()),
+        ("own that is ignored", |i| {
+            i.say();
+            i.under_way().await_own();
+        }),
+    ];
+    for (what, wait) in waits {
+        let ignored = Ignored::new();
+        let host = ignored.host;
+        let ignores = &ignored.engine.behavior.ignores_requests;
+        ignores.store(false, Ordering::Relaxed);
+        let (a, b) = Engine::pair(host);
+        a.write_all(b"x").unwrap();
+        ignored.begin_to_ignore();
+        ignored.engine.wait_until("it has told of it", |_| {
+            host.session.has_completions(host.own_channel())
+        });
+        assert_eq!(b.socket().block().rcv.held(), 0);
+        wait(&ignored);
+        assert_eq!(b.socket().block().rcv.held(), 1, "{what}");
+    }
+}
+
+/// Of what this process has done to its own connections, a call that says how one is waits for all,
+/// and the next one for nothing.
+#[test]
+fn what_was_done_to_own_connections_is_waited_for_once() {
+    let ignored = Ignored::new();
+    ignored.say();
+    ignored.under_way().await_own_pairs();
+    assert!(!ignored.is_hurried(), "nothing was done to them");
+    ignored.under_way().note_done_to_own();
+    let ((), took) = time_of(|| ignored.under_way().await_own_pairs());
+    assert!(ignored.is_hurried() && took >= LONGEST, "{took:?}");
+    ignored.forget_hurry();
+    ignored.under_way().await_own_pairs();
+    assert!(!ignored.is_hurried());
+}
+
+/// A connection that waits for a place in the queue gets it when another is accepted, for which the
+/// engine is woken.
+#[test]
+fn the_engine_is_woken_for_a_place_that_is_waited_for() {
+    let ignored = Ignored::new();
+    let host = ignored.host;
+    let ignores = &ignored.engine.behavior.ignores_requests;
+    ignores.store(false, Ordering::Relaxed);
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let to = listener.local().unwrap();
+    let _clients = [(); 2].map(|()| Stream::connect(host, to).unwrap());
+    ignored.begin_to_ignore();
+    for is_waited_for in [false, true] {
+        if is_waited_for {
+            let block = listener.socket().block();
+            block.set_flags(BlockFlags::HAS_ENTERING);
+        }
+        let queue = listener.socket().accept_queue();
+        assert!(queue.accept_with(|| Ok(())).is_ok());
+        assert_eq!(ignored.is_hurried(), is_waited_for);
+    }
+}
+
+/// Before another process gets a socket, the engine has heard that it was opened, and has taken what
+/// was forwarded.
+#[test]
+fn the_engine_knows_of_a_socket_before_another_process_gets_it() {
+    let ignored = Ignored::new();
+    let host = ignored.host;
+    host.under_way().await_opened();
+    assert!(!ignored.is_hurried(), "it knows of all");
+    let opened = Engine::open(host, SocketKind::Stream);
+    let id = opened.id();
+    let word = u64::from(id.generation) << 32 | u64::from(id.index);
+    host.forwarded_to.store(word, Ordering::Relaxed);
+    ignored.forget_hurry();
+    ignored.write();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| time_of(|| host.under_way().await_opened()));
+        ignored
+            .engine
+            .wait_until("it is hurried", |_| ignored.is_hurried());
+        let ignores = &ignored.engine.behavior.ignores_requests;
+        ignores.store(false, Ordering::Relaxed);
+        let ((), took) = waiting.join().unwrap();
+        let opened = host.opened.load(Ordering::Acquire);
+        let (ring, number) = ((opened >> 32) as u32, opened as u32);
+        let is_known = host.session.has_handled(ring, number);
+        assert!(is_known || took >= LONGEST_OPENED, "{took:?}");
+    });
+    assert!(!host.holds.load(Ordering::Relaxed), "the turn is over");
+    assert_ne!(host.forwarded_to.load(Ordering::Relaxed), 0);
+    host.under_way().await_before_giving();
+    assert_eq!(host.forwarded_to.load(Ordering::Relaxed), 0);
+}
+
+/// It ends as soon as the condition holds, and with what that is.
+#[test]
+fn a_wait_lasts_until_it_is_over_or_too_long() {
+    assert!(wait_until(Duration::ZERO, || true));
+    let count = Cell::new(0_u32);
+    let is_over = |n: u32| {
+        count.set(count.get() + 1);
+        count.get() > n
+    };
+    assert!(wait_until(Duration::from_secs(60), || is_over(3)));
+    assert_eq!(count.get(), 4);
+    // Looks that only give way take no time that counts.
+    count.set(0);
+    assert!(wait_until(Duration::ZERO, || is_over(LOOKS)));
+    count.set(0);
+    assert!(!wait_until(Duration::ZERO, || is_over(LOOKS + 1)));
+    assert_eq!(count.get(), LOOKS + 1);
+    // Those with a pause do.
+    let began = Instant::now();
+    count.set(0);
+    assert!(!wait_until(Duration::from_millis(5), || is_over(
+        u32::MAX - 1
+    )));
+    assert!(began.elapsed() >= Duration::from_millis(5));
+    // At least one, also where those before have taken as long.
+    assert!((LOOKS + 1..=LOOKS + 1 + 5_000 / 20).contains(&count.get()));
+}
