@@ -21,7 +21,12 @@ fn what_is_not_connected_is_shut_down_though_the_call_fails() {
             (Half::Both, (true, true)),
         ] {
             let socket = Engine::open(host, kind);
+            // Of a stream without a connection the engine has nothing to know.
+            let requested = |ring| host.session.requested(ring);
+            let said = || host.own_rings().map(requested).sum::<u32>();
+            let before = said();
             assert_eq!(socket.halves().shut_down(half), Err(NOT_CONNECTED));
+            assert_eq!(said() != before, kind == SocketKind::Datagram);
             assert_eq!(socket.halves().shut(), shut, "{kind:?} {half:?}");
             socket.halves().forget();
             assert_eq!(socket.halves().shut(), (false, false));

@@ -331,3 +331,109 @@ fn no_signal_comes_after_a_socket_was_closed() {
     let never = || -> Result<(), ()> { panic!("raised") };
     block.raise(OwnersSignal::Urgent, never).unwrap();
 }
+
+/// More of them than one word of the bitmap has.
+#[test]
+fn a_process_names_all_that_it_holds() {
+    let (_engine, host, _directory) = engine();
+    let sockets: Vec<Socket> = (0..130)
+        .map(|_| Engine::open(host, SocketKind::Stream))
+        .collect();
+    let mut held: Vec<u32> = host.held().map(|id| id.index).collect();
+    let mut opened: Vec<u32> = sockets.iter().map(|socket| socket.id().index).collect();
+    held.sort_unstable();
+    opened.sort_unstable();
+    assert_eq!(held, opened);
+    assert!(host.held().all(|id| host.held_sockets.has(id)));
+}
+
+/// A socket stands behind an inode while a process holds it, or while it is on its way to one.
+#[test]
+fn what_nobody_holds_is_behind_no_inode() {
+    let (_engine, host, _directory) = engine();
+    let socket = host
+        .open(SocketKind::Stream, OpenFlags::empty(), 77)
+        .unwrap();
+    let id = socket.id();
+    assert_eq!(host.find_inode(77), Some(id));
+    host.arena.set_held(host.own_channel(), id.index, false);
+    assert_eq!(host.find_inode(77), None);
+    let in_transit = &socket.block().in_transit;
+    in_transit.store(1, Ordering::Release);
+    assert_eq!((host.find_inode(77), host.find_inode(78)), (Some(id), None));
+    in_transit.store(0, Ordering::Release);
+    host.arena.set_held(host.own_channel(), id.index, true);
+}
+
+/// The engine is told nothing of a socket that was gone when it was taken hold of.
+#[test]
+fn a_use_of_what_is_gone_is_given_back_in_silence() {
+    let (_engine, host, _directory) = engine();
+    let first = Engine::open(host, SocketKind::Stream);
+    let (second, index) = (first.clone(), first.id().index);
+    let is_held = || host.arena.holds(host.own_channel(), index);
+    host.let_go_silently(first);
+    assert!(is_held() && host.held_sockets.count(index) == 1);
+    assert!(host.held_sockets.is_marked(index, ALONE));
+    let block = second.block();
+    host.let_go_silently(second);
+    assert!(!is_held() && host.held_sockets.count(index) == 0);
+    assert!(!host.held_sockets.is_marked(index, ALONE));
+    assert!(!block.flags().contains(BlockFlags::CLOSED));
+}
+
+/// A socket that is gone, and in whose place there is another, is held no more either.
+#[test]
+fn what_is_gone_is_not_held_after_its_last_use() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let (index, block) = (socket.id().index, socket.block());
+    let generation = block.generation.fetch_add(1, Ordering::AcqRel);
+    drop(socket);
+    assert!(!host.arena.holds(host.own_channel(), index));
+    assert!(
+        !block.flags().contains(BlockFlags::CLOSED),
+        "it is the other's"
+    );
+    block.generation.store(generation, Ordering::Release);
+}
+
+#[test]
+fn each_process_asks_by_rings_of_its_own() {
+    let (engine, first, _directory) = engine();
+    let second = engine.join();
+    for (host, other) in [(first, second), (second, first)] {
+        let socket = Engine::open(host, SocketKind::Stream);
+        assert!(host.own_rings().any(|ring| ring == socket.rings()));
+        assert!(other.own_rings().all(|ring| ring != socket.rings()));
+    }
+}
+
+/// What was done to a listener, other sockets of the process may show, and what to a socket without a
+/// connection, none.
+#[test]
+fn a_listener_that_is_closed_may_show_at_others() {
+    let (_engine, host, _directory) = engine();
+    for is_listening in [false, true] {
+        let socket = Engine::open(host, SocketKind::Stream);
+        if is_listening {
+            socket.accept_queue().listen(1).unwrap();
+        }
+        host.done_to_own.store(false, Ordering::Relaxed);
+        drop(socket);
+        assert_eq!(host.done_to_own.load(Ordering::Relaxed), is_listening);
+    }
+}
+
+/// Another process asks over a channel of its own, at which the engine may look first.
+#[test]
+fn what_was_forwarded_is_taken_before_a_socket_is_sent_off() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let id = socket.id();
+    let word = u64::from(id.generation) << 32 | u64::from(id.index);
+    host.forwarded_to.store(word, Ordering::Relaxed);
+    socket.send_off();
+    assert_eq!(host.forwarded_to.load(Ordering::Relaxed), 0);
+    socket.arrived();
+}

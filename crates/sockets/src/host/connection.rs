@@ -6,7 +6,7 @@
 use longshore_hostif::attach::{self, AttachError, Token};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// A process's connection to its engine, which the processes that a `fork` makes share.
@@ -77,8 +77,23 @@ impl AsFd for EngineConnection {
     }
 }
 
-impl AsRawFd for EngineConnection {
-    fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn an_engine_that_answers_has_not_hung_up() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let connection = EngineConnection::new(ours.into(), 7, PathBuf::new(), Token([1; 16]));
+        assert_eq!(connection.asks_by(), 7);
+        let own = rustix::process::geteuid().as_raw();
+        assert_eq!(connection.engine_user().unwrap(), own);
+        assert!(!connection.has_hung_up());
+        theirs.write_all(b"an answer").unwrap();
+        assert!(!connection.has_hung_up());
+        drop(theirs);
+        assert!(connection.has_hung_up());
     }
 }

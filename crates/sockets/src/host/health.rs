@@ -67,3 +67,22 @@ impl Shortages {
         !self.warned_of_sockets.swap(true, Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_told_of_each_kind_once() {
+        let health = Health::default();
+        assert!(!health.is_gone());
+        assert!(health.set_gone() && health.is_gone());
+        assert!(!health.set_gone() && health.is_gone());
+        let shortages = Shortages::default();
+        assert!(!shortages.set_short(false));
+        assert!(shortages.set_short(true) && !shortages.set_short(true));
+        assert!(!shortages.set_short(false) && !shortages.is_short());
+        assert!(!shortages.set_short(true) && shortages.is_short());
+        assert!(shortages.note_no_socket() && !shortages.note_no_socket());
+    }
+}

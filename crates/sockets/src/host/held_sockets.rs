@@ -259,6 +259,14 @@ mod tests {
         }
     }
 
+    /// A socket that others may have is not this process's alone because it was named once more.
+    #[test]
+    fn what_is_taken_over_again_is_marked_as_before() {
+        let held = HeldSockets::new(2);
+        assert!(held.take(id(7), INHERITED) && held.take(id(7), ALONE));
+        assert!(held.is_marked(1, INHERITED) && !held.is_marked(1, ALONE));
+    }
+
     #[test]
     fn a_place_without_uses_has_no_socket() {
         let held = HeldSockets::new(2);

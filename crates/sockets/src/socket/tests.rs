@@ -178,6 +178,9 @@ fn a_socket_is_shared_from_when_another_process_may_have_it() {
     assert!(!socket.is_shared());
     socket.share();
     assert!(socket.is_shared());
+    // One that was accepted is this process's alone, as one that was made here.
+    let (_client, accepted) = Engine::pair(host);
+    assert!(!accepted.socket().is_shared());
 }
 
 /// A call that would block has found nothing yet, and one that fails says so.
