@@ -259,4 +259,49 @@ mod tests {
         assert_eq!(connected, Err(SocketError::Cancelled));
         assert!(socket.is_connecting(), "the other call's is under way");
     }
+
+    #[test]
+    fn an_outcome_is_what_io_uring_gives_for_it() {
+        assert_eq!(CancelOutcome::Cancelled.errno(), 0);
+        assert_eq!(CancelOutcome::UnderWay.errno(), 114);
+        assert_eq!(CancelOutcome::NotFound.errno(), 2);
+    }
+
+    /// Whatever ends a call, it was cancelled if it was told so, and otherwise not.
+    #[test]
+    fn a_call_that_was_cancelled_says_so_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::start(directory.path());
+        let host = engine.join();
+        let socket = Engine::open(host, SocketKind::Stream);
+        let canceller = Canceller::new();
+        let soon = WaitLimit::of_call(Some(std::time::Duration::from_millis(1)));
+        let never = || Err::<(), _>(SocketError::WouldBlock);
+        let waited = socket.wait_unless_cancelled(&canceller, soon, never);
+        assert_eq!(waited, Err(SocketError::TimedOut));
+        // In the moment in which its time runs out, or it fails otherwise.
+        let waited = socket.wait_unless_cancelled(&canceller, WaitLimit::ENDLESS, || {
+            *canceller.call() = Call::Cancelled;
+            Err::<(), _>(SocketError::BrokenPipe)
+        });
+        assert_eq!(waited, Err(SocketError::Cancelled));
+        let to = Engine::address(1);
+        for is_cancelled in [false, true] {
+            let call = canceller.begin(Call::Connects).unwrap();
+            // It was made already, and this call is told of that.
+            let socket = Engine::open(host, SocketKind::Stream);
+            socket.block().set_state(SocketState::Connected);
+            if is_cancelled {
+                *canceller.call() = Call::Cancelled;
+            }
+            let connected = socket.connect_for(&call, to, WaitLimit::ENDLESS);
+            let expected = if is_cancelled {
+                Err(SocketError::Cancelled)
+            } else {
+                Ok(())
+            };
+            assert_eq!(connected, expected);
+            std::mem::forget(socket);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::block_words::host_bits::CONNECT_REPORTED;
-use crate::testing::fixture::engine;
+use crate::testing::fixture::{engine, requested};
 use crate::testing::{Engine, SILENT_PORT};
 use crate::{Host, Listener};
 use longshore_hostif::SocketKind;
@@ -181,7 +181,7 @@ fn what_is_under_way_is_waited_for_and_other_refusals_are_told() {
 
 #[test]
 fn an_attempt_that_is_given_up_is_dead_and_says_why() {
-    let (_engine, host, _directory) = engine();
+    let (engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     assert_eq!(socket.connector().give_up(Errno::CANCELED), Ok(false));
     assert_eq!(socket.pending_error().take(), 0);
@@ -189,6 +189,12 @@ fn an_attempt_that_is_given_up_is_dead_and_says_why() {
     assert_eq!(begun, Err(SocketError::InProgress));
     assert_eq!(socket.connector().give_up(Errno::CONNRESET), Ok(true));
     assert_eq!(socket.state(), SocketState::Dead);
+    let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+    let index = socket.id().index;
+    engine.wait_until("the engine is told", |seen| {
+        let said = seen.reported_flags.get(&index);
+        said.is_some_and(|said| said.contains(both))
+    });
     assert_eq!(
         socket.pending_error().take(),
         Errno::CONNRESET.raw_os_error() as u32
@@ -253,4 +259,36 @@ fn what_is_in_the_place_of_one_that_is_over_is_over_too() {
         assert!(!new.addresses().is_bound());
         assert_eq!(new.connector().start(Engine::address(1)), said);
     }
+}
+
+/// The engine has an address for the way to the peer, of a socket that was bound to a port alone, and
+/// gives it up when a call has told of the failure.
+#[test]
+fn the_address_of_an_attempt_is_given_up_with_it() {
+    let (_engine, host, _directory) = engine();
+    let any = SocketAddr::from(([0, 0, 0, 0], 7_001));
+    for (bound, given_up) in [
+        (Some(any), true),
+        (Some(Engine::address(7_002)), false),
+        (None, false),
+    ] {
+        let socket = Engine::open(host, SocketKind::Stream);
+        if let Some(local) = bound {
+            socket.addresses().bind(local).unwrap();
+        }
+        socket.block().set_state(SocketState::Dead);
+        let before = requested(host);
+        socket.connector().report_failure(111);
+        assert_eq!(requested(host) - before, u32::from(given_up), "{bound:?}");
+    }
+}
+
+/// A thread that waits is told when the descriptor stands for another socket.
+#[test]
+fn a_wait_for_an_attempt_ends_when_its_socket_is_replaced() {
+    let (_engine, host, _directory) = engine();
+    let socket = stream_in(host, SocketState::Connecting);
+    socket.set_more_bits(more_bits::IS_REPLACED);
+    let reset = Err(SocketError::Failed(Errno::CONNRESET));
+    assert_eq!(socket.connector().wait(WaitLimit::ENDLESS), reset);
 }

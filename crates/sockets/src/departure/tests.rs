@@ -3,7 +3,7 @@
 use super::*;
 use crate::Socket;
 use crate::testing::Engine;
-use crate::testing::fixture::engine;
+use crate::testing::fixture::{Ignored, engine, requested};
 use crate::{Host, Received, WaitLimit};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::IoSliceMut;
@@ -241,6 +241,7 @@ fn a_cork_holds_back_what_is_sent() {
     assert_eq!(a.datagrams().finish(), Ok(()));
     assert_eq!(receive(&b).1, b"abcd");
     assert_eq!(a.datagrams().begun_for(), Ok(None));
+    assert_eq!(a.more_bits() & more_bits::UNFINISHED, 0);
     assert_eq!(a.datagrams().finish(), Ok(()));
     assert_eq!(send(&a, b"ef", Some(to)), Ok(2));
     assert_eq!(receive(&b).1, b"ef");
@@ -256,6 +257,7 @@ fn a_datagram_that_grows_too_long_is_dropped() {
     assert_eq!(begin(&a, &most, Some(to)), Ok(most.len()));
     assert_eq!(begin(&a, b"c", Some(to)), refused(Errno::MSGSIZE));
     assert_eq!(a.datagrams().begun_for(), Ok(None));
+    assert_eq!(a.more_bits() & more_bits::UNFINISHED, 0);
     assert_eq!(begin(&a, b"x", Some(to)), Ok(1));
     assert_eq!(send(&a, b"y", None), Ok(1));
     assert_eq!(receive(&b).1, b"xy");
@@ -432,4 +434,203 @@ fn what_is_longer_than_the_least_mtu_is_cut_or_refused() {
         .change_sending(true, |sending| sending.least = false);
     assert_eq!(send(fits + 1, to, usual), Ok(fits + 1));
     std::mem::forget(a);
+}
+
+#[test]
+fn a_datagram_may_come_in_pieces() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    let parts = [&b"ab"[..], b"", b"cde", b"f"].map(IoSlice::new);
+    let sent = a.datagrams().send(&parts, Some(to), Departure::default());
+    assert_eq!(sent, Ok(6));
+    assert_eq!(receive(&b).1, b"abcdef");
+}
+
+/// Linux: a call that begins a datagram tells of the pending error, as one that sends it.
+#[test]
+fn a_pending_error_keeps_a_datagram_from_being_begun() {
+    let (_engine, host, _directory) = engine();
+    let (a, to) = bound(host);
+    a.pending_error().set(Errno::CONNREFUSED.raw_os_error());
+    let failed = Err(SocketError::Failed(Errno::CONNREFUSED));
+    assert_eq!(begin(&a, b"ab", Some(to)), failed);
+    assert_eq!(a.datagrams().begun_for(), Ok(None));
+    assert_eq!(begin(&a, b"ab", Some(to)), Ok(2));
+}
+
+/// What the engine has found out of the path to the peer counts where a datagram is not to be cut;
+/// of other paths it says afterwards that they took less.
+#[test]
+fn the_path_to_the_peer_is_asked_for() {
+    let (engine, host, _directory) = engine();
+    let peer = SocketAddr::new("10.9.9.77".parse().unwrap(), 7);
+    let other = SocketAddr::new("10.9.9.78".parse().unwrap(), 7);
+    let kernels = SocketAddr::new("192.0.2.1".parse().unwrap(), 7);
+    let path: usize = 1000;
+    let answer = (path as u32).to_ne_bytes().to_vec();
+    *engine.behavior.answer.lock().unwrap() = Some(answer);
+    let fits = path - 28;
+    for (to, is_narrow, path_mtu, most) in [
+        (peer, true, PathMtu::Want, fits),
+        (peer, false, PathMtu::Want, 1472),
+        (peer, true, PathMtu::Probe, 1472),
+        (other, true, PathMtu::Want, 1472),
+        (kernels, true, PathMtu::Want, 1472),
+    ] {
+        host.routes().publish_mtu([1500; 2], is_narrow);
+        let a = Engine::open(host, SocketKind::Datagram);
+        let connected = if to == other { peer } else { to };
+        a.connector().start(connected).unwrap();
+        a.datagrams()
+            .change_sending(false, |sending| sending.path_mtu = path_mtu);
+        let checked = |len: usize, segment: usize| {
+            let departure = Departure {
+                whole: Some(true),
+                segment: segment as u16,
+                ..Departure::default()
+            };
+            a.datagrams().record(len, Some(to), departure).map(drop)
+        };
+        let what = (to, is_narrow, path_mtu);
+        assert_eq!(checked(most, 0), Ok(()), "{what:?}");
+        assert_eq!(checked(most + 1, 0), refused(Errno::MSGSIZE), "{what:?}");
+        assert_eq!(checked(1500, most), Ok(()), "{what:?}");
+        let too_long = checked(1500, most + 1);
+        assert_eq!(too_long, refused(Errno::MSGSIZE), "{what:?}");
+    }
+}
+
+/// What calls have put together is looked at as a whole.
+#[test]
+fn what_was_begun_fits_its_link_or_is_refused() {
+    let (_engine, host, _directory) = engine();
+    host.routes().publish_mtu([1500; 2], false);
+    let a = Engine::open(host, SocketKind::Datagram);
+    let to = Some(SocketAddr::new("10.9.9.77".parse().unwrap(), 7));
+    let whole = Departure {
+        whole: Some(true),
+        ..Departure::default()
+    };
+    for (second, sent) in [(472, Ok(472)), (473, refused(Errno::MSGSIZE))] {
+        let bytes = [0; 1000];
+        let begun = a.datagrams().begin(&[IoSlice::new(&bytes)], to, whole);
+        assert_eq!(begun, Ok(1000));
+        let parts = [IoSlice::new(&bytes[..second])];
+        assert_eq!(a.datagrams().send(&parts, to, whole), sent);
+    }
+}
+
+/// IP_RECVERR: a report of what was too long is among those of the engine; of trains there is none.
+#[test]
+fn the_engine_reports_what_was_too_long_to_those_that_ask() {
+    let (_engine, host, _directory) = engine();
+    host.routes().publish_mtu([1500; 2], false);
+    let (a, _) = bound(host);
+    let to = Some(SocketAddr::new("10.9.9.77".parse().unwrap(), 7));
+    let bytes = vec![0; 70_000];
+    let send = |len: usize, segment| {
+        let departure = Departure {
+            whole: Some(true),
+            segment,
+            ..Departure::default()
+        };
+        let before = requested(host);
+        let parts = [IoSlice::new(&bytes[..len])];
+        let sent = a.datagrams().send(&parts, to, departure);
+        assert_eq!(sent, refused(Errno::MSGSIZE));
+        requested(host) - before
+    };
+    assert_eq!([send(70_000, 0), send(1473, 0), send(3000, 1473)], [0; 3]);
+    a.set_more_bits(more_bits::ASKS_FOR_ERRORS);
+    assert_eq!([send(70_000, 0), send(1473, 0)], [1; 2]);
+    assert_eq!(send(3000, 1473), 0);
+}
+
+/// What goes to an address of the engine is noted as under way, and a program that is told of
+/// refusals waits for the engine, until one of its datagrams was taken.
+#[test]
+fn what_goes_to_the_engine_is_waited_for_by_those_that_are_told_of_refusals() {
+    let far = SocketAddr::new("10.9.9.77".parse().unwrap(), 7);
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 7));
+    let own = Engine::address(7);
+    let none = Err(SocketError::WouldBlock);
+    type Sends = fn(&Socket, SocketAddr) -> Result<usize, SocketError>;
+    let ways: [Sends; 3] = [
+        |socket, to| send(socket, b"x", Some(to)),
+        |socket, to| {
+            begin(socket, b"x", Some(to))?;
+            send(socket, b"y", None)
+        },
+        |socket, to| {
+            begin(socket, b"x", Some(to))?;
+            socket.datagrams().finish().map(|()| 1)
+        },
+    ];
+    let ignored = Ignored::new();
+    for sends in ways {
+        for (to, asks, is_connected, is_noted, waits) in [
+            (far, true, false, false, false),
+            (own, false, false, true, false),
+            (own, true, false, true, true),
+            (own, false, true, true, true),
+            (loopback, true, false, true, true),
+        ] {
+            let socket = Engine::open(ignored.host, SocketKind::Datagram);
+            socket.block().set_flags(BlockFlags::BOUND);
+            if asks {
+                socket.set_more_bits(more_bits::ASKS_FOR_ERRORS);
+            }
+            if is_connected {
+                socket.block().set_peer(to.into());
+            }
+            let what = (to, asks, is_connected);
+            ignored.forget_hurry();
+            assert_ne!(sends(&socket, to), none, "{what:?}");
+            assert_eq!(ignored.is_hurried(), waits, "{what:?}");
+            let is_taken = socket.more_bits() & more_bits::IS_TAKEN != 0;
+            assert_eq!(is_taken, waits, "{what:?}");
+            let noted = ignored.host.session.under_way().collect::<Vec<_>>();
+            assert_eq!(!noted.is_empty(), is_noted, "{what:?}");
+            for (ring, number) in noted {
+                ignored.host.session.forget_under_way(ring, number);
+            }
+            // It was not refused, and so the next one is not waited for.
+            ignored.forget_hurry();
+            assert_ne!(sends(&socket, to), none, "{what:?}");
+            assert!(!ignored.is_hurried(), "{what:?}");
+            for (ring, number) in ignored.host.session.under_way().collect::<Vec<_>>() {
+                ignored.host.session.forget_under_way(ring, number);
+            }
+            std::mem::forget(socket);
+        }
+    }
+    // One that was is waited for again.
+    let socket = Engine::open(ignored.host, SocketKind::Datagram);
+    socket.set_more_bits(more_bits::ASKS_FOR_ERRORS);
+    socket
+        .pending_error()
+        .set(Errno::CONNREFUSED.raw_os_error());
+    socket.datagrams().await_refusal();
+    assert_eq!(socket.more_bits() & more_bits::IS_TAKEN, 0);
+    std::mem::forget(socket);
+}
+
+/// SO_PEEK_OFF is for calls that look.
+#[test]
+fn a_datagram_is_received_from_its_beginning() {
+    let (_engine, host, _directory) = engine();
+    let ((a, _), (b, to)) = (bound(host), bound(host));
+    b.peek_offset().set(Some(2));
+    assert_eq!(send(&a, b"abcd", Some(to)), Ok(4));
+    assert_eq!(receive(&b).1, b"abcd");
+}
+
+#[test]
+fn the_engine_is_asked_to_join_a_group() {
+    let (_engine, host, _directory) = engine();
+    let (a, _) = bound(host);
+    let before = requested(host);
+    let group = IpAddr::from([224, 0, 0, 9]);
+    assert_eq!(a.datagrams().change_group(group, true), Ok(()));
+    assert_eq!(requested(host), before + 1);
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::host::SUBSCRIBED;
 use crate::testing::Engine;
-use crate::testing::fixture::engine;
+use crate::testing::fixture::{Ignored, engine, requested};
 use crate::{Departure, ReadySet, Socket, WaitLimit};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
@@ -123,8 +123,10 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     let parent = host.own_channel();
     let ids = [a.socket().id(), b.socket().id(), datagram.id()];
     let forking = host.before_fork();
+    let epoch = host.identity.epoch();
     let child = forking.in_child(&only_thread(), ids.into_iter().zip([1, 2, 1]));
     assert!(std::ptr::eq(child, host));
+    assert_eq!(host.identity.epoch(), epoch + 1);
     assert_ne!(host.own_channel(), parent);
     for id in ids {
         assert!(host.arena.holds(host.own_channel(), id.index));
@@ -261,15 +263,20 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
     let joined = longshore_hostif::attach::join(engine.path(), engine.token()).unwrap();
     let (parent, channel) = (host.own_channel(), joined.channel);
     assert_ne!(parent, channel);
+    // One that nobody holds for now, as it is on its way.
+    let sent = Engine::open(host, SocketKind::Stream);
+    host.arena.set_held(parent, sent.id().index, false);
     // Threads of the parent were in the midst of something, and an image of the child before this
     // one held a socket.
     std::mem::forget(host.query.enter().unwrap());
     std::mem::forget(host.unfinished.enter().unwrap());
+    std::mem::forget(host.unreported.enter().unwrap());
+    std::mem::forget(host.dispatch.enter().unwrap());
     host.arena.set_held(channel, other.id().index, true);
     let (epoch, waiter) = (host.identity.epoch(), host.threads().my_waiter());
     let gone = SocketId {
-        generation: other.id().generation + 1,
-        ..other.id()
+        generation: sent.id().generation + 1,
+        ..sent.id()
     };
     let ids = [a.socket().id(), b.socket().id()];
     let descriptors = ids.into_iter().zip([1, 2]).chain([(gone, 1)]);
@@ -285,7 +292,10 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
         assert!(holds(parent, id) && holds(channel, id));
     }
     assert!(holds(parent, other.id()) && !holds(channel, other.id()));
-    assert!(!holds(channel, datagram.id()));
+    assert!(!holds(channel, datagram.id()) && !holds(channel, sent.id()));
+    let closed = longshore_hostif::BlockFlags::CLOSED;
+    assert!(!sent.block().flags().contains(closed), "it is another's");
+    assert_eq!(host.dispatch.enter().unwrap().channel.index(), channel);
     // The parent counts as one more.
     assert_eq!((a.socket().uses(), b.socket().uses()), (2, 3));
     let count = |socket: &Socket| host.held_sockets.count(socket.id().index);
@@ -305,7 +315,7 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
     let mut reported = Vec::new();
     set.harvest(9, |report| reported.push(report.data)).unwrap();
     assert_eq!(reported, [7]);
-    std::mem::forget((other, datagram));
+    std::mem::forget((other, datagram, sent));
 }
 
 #[test]
@@ -354,4 +364,72 @@ fn sets_that_are_held_are_not_changed() {
     assert!(host.ready_sets.try_enter().is_none());
     drop(held);
     assert!(host.ready_sets.try_enter().is_some());
+}
+
+/// A channel may have been a process's before.
+#[test]
+fn a_reservation_is_of_an_empty_channel() {
+    let (_engine, host, _directory) = engine();
+    let channel = host.reserve_channel().unwrap();
+    host.drop_reservation(channel);
+    host.arena.control(channel).note_inherited();
+    assert_eq!(host.reserve_channel(), Some(channel));
+    assert!(!host.arena.control(channel).has_inherited());
+}
+
+/// The other process may ask of what was forwarded before its parent's requests are looked at.
+#[test]
+fn what_was_forwarded_is_taken_before_a_child_is_made() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let id = socket.id();
+    let word = u64::from(id.generation) << 32 | u64::from(id.index);
+    type Makes = fn(&'static Host);
+    let ways: [Makes; 2] = [
+        |host| {
+            let _ = host.reserve_channel();
+        },
+        |host| {
+            let _ = host.before_fork().in_parent();
+        },
+    ];
+    for makes in ways {
+        host.forwarded_to.store(word, Ordering::Relaxed);
+        let before = requested(host);
+        makes(host);
+        assert_eq!(host.forwarded_to.load(Ordering::Relaxed), 0);
+        assert_eq!(requested(host), before + 1, "it is asked");
+    }
+}
+
+/// The channel is marked as one to be looked at, and the engine is woken for it.
+#[test]
+fn the_engine_is_told_of_a_channel_that_is_taken() {
+    for by_itself in [false, true] {
+        let ignored = Ignored::new();
+        let host = ignored.host;
+        let forking = host.before_fork();
+        let channel = forking.channel.unwrap();
+        let control = host.arena.control(channel);
+        let own = std::process::id();
+        let rung = || ignored.engine.seen.lock().unwrap().rung[0];
+        let before = rung();
+        if by_itself {
+            // Its parent's, or what stands for that.
+            control.pid.store(4711, Ordering::Release);
+            forking.in_child(&only_thread(), [].into_iter());
+            assert_eq!(host.identity.pid(), own);
+        } else {
+            drop(forking);
+            host.give_reservation(channel, own);
+        }
+        assert_eq!(control.pid.load(Ordering::Acquire), own);
+        assert_eq!(control.state(), ChannelState::Claimed);
+        let flagged = &host.arena.header().requests_pending.channels[channel as usize / 64];
+        assert_ne!(flagged.load(Ordering::Acquire) & 1 << (channel % 64), 0);
+        ignored
+            .engine
+            .wait_until("it is woken", |seen| seen.rung[0] > before);
+        std::mem::forget(ignored.socket);
+    }
 }

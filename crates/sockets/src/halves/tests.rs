@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Listener;
-use crate::testing::fixture::{engine, socket_in};
+use crate::testing::fixture::{engine, requested, socket_in};
 use crate::testing::{Engine, SILENT_PORT};
 use longshore_hostif::SocketKind;
 use std::sync::atomic::Ordering;
@@ -22,11 +22,9 @@ fn what_is_not_connected_is_shut_down_though_the_call_fails() {
         ] {
             let socket = Engine::open(host, kind);
             // Of a stream without a connection the engine has nothing to know.
-            let requested = |ring| host.session.requested(ring);
-            let said = || host.own_rings().map(requested).sum::<u32>();
-            let before = said();
+            let before = requested(host);
             assert_eq!(socket.halves().shut_down(half), Err(NOT_CONNECTED));
-            assert_eq!(said() != before, kind == SocketKind::Datagram);
+            assert_eq!(requested(host) != before, kind == SocketKind::Datagram);
             assert_eq!(socket.halves().shut(), shut, "{kind:?} {half:?}");
             socket.halves().forget();
             assert_eq!(socket.halves().shut(), (false, false));

@@ -4,8 +4,12 @@ use super::Engine;
 use crate::Stream;
 use crate::holds::Socket;
 use crate::host::Host;
-use longshore_hostif::{Features, Geometry, SocketKind, SocketState, Versions};
+use crate::under_way::UnderWay;
+use longshore_hostif::{
+    EdgeFlags, Features, Geometry, Hurry, OptionName, SocketKind, SocketState, Versions,
+};
 use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
 /// A session in which everything is soon used up.
@@ -41,6 +45,90 @@ fn joined(start: impl FnOnce(&std::path::Path) -> Engine) -> (Engine, &'static H
     let engine = start(directory.path());
     let host = engine.join();
     (engine, host, directory)
+}
+
+/// A process whose engine has done all that it was asked for, and looks at no more requests.
+pub(crate) struct Ignored {
+    pub(crate) engine: Engine,
+    pub(crate) host: &'static Host,
+    pub(crate) socket: Socket,
+    _directory: tempfile::TempDir,
+}
+
+impl Ignored {
+    pub(crate) fn new() -> Self {
+        let (engine, host, directory) = engine();
+        let this = Self {
+            socket: Engine::open(host, SocketKind::Stream),
+            engine,
+            host,
+            _directory: directory,
+        };
+        this.begin_to_ignore();
+        this
+    }
+
+    pub(crate) fn begin_to_ignore(&self) {
+        let host = self.host;
+        let is_handled = |ring| host.session.has_handled(ring, host.session.requested(ring));
+        let all = || host.own_rings().all(is_handled);
+        self.engine
+            .wait_until("all requests are handled", |_| all());
+        let ignores = &self.engine.behavior.ignores_requests;
+        ignores.store(true, Ordering::Relaxed);
+        // It may be looking at them in this turn.
+        let turns = self.engine.seen.lock().unwrap().turns;
+        self.engine
+            .wait_until("it ignores them", |seen| seen.turns > turns + 1);
+        self.forget_hurry();
+    }
+
+    /// Says something for which the engine is not woken.
+    pub(crate) fn say(&self) {
+        self.socket.options().set(OptionName::KeepIdle, 1).unwrap();
+        assert!(!self.is_hurried());
+    }
+
+    /// Writes something that its program holds back.
+    pub(crate) fn write(&self) {
+        let request = self
+            .host
+            .edges(self.socket.block(), self.socket.id(), EdgeFlags::MORE);
+        self.host.report_written(&request, 0).unwrap();
+        assert!(self.host.holds.load(Ordering::Relaxed));
+        let pending = self.pending().load(Ordering::SeqCst);
+        let (held_back, soon) = (Hurry::HeldBack as u32, Hurry::Soon as u32);
+        assert_eq!(pending & (held_back | soon), held_back);
+    }
+
+    /// Whether the engine is to fetch now what was published.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.pending().load(Ordering::SeqCst) & Hurry::Now as u32 != 0
+    }
+
+    pub(crate) fn forget_hurry(&self) {
+        self.pending().store(0, Ordering::SeqCst);
+    }
+
+    pub(crate) fn pending(&self) -> &AtomicU32 {
+        &self.host.arena.header().requests_pending.any
+    }
+
+    pub(crate) fn under_way(&self) -> UnderWay {
+        self.host.under_way()
+    }
+
+    pub(crate) fn end_engine(&mut self) {
+        self.engine.stop();
+        self.host.look_at_engine();
+        assert!(self.host.is_gone());
+    }
+}
+
+/// How many requests a process has published.
+pub(crate) fn requested(host: &'static Host) -> u32 {
+    let rings = host.own_rings();
+    rings.map(|ring| host.session.requested(ring)).sum()
 }
 
 /// A socket in this state, whose block the test writes.

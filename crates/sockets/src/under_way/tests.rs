@@ -1,93 +1,11 @@
 //! What waits for the engine, and for what, with an engine that looks at no requests for now.
 
 use super::*;
-use crate::holds::Socket;
 use crate::testing::Engine;
-use crate::testing::fixture::{engine, socket_in};
+use crate::testing::fixture::{Ignored, socket_in};
 use crate::{Listener, Stream};
-use longshore_hostif::{
-    BlockFlags, EdgeFlags, Hurry, OptionName, OwnersSignal, SocketKind, SocketState,
-};
+use longshore_hostif::{BlockFlags, OwnersSignal, SocketKind, SocketState};
 use std::cell::Cell;
-use std::sync::atomic::AtomicU32;
-
-/// A process whose engine has done all that it was asked for, and looks at no more requests.
-struct Ignored {
-    engine: Engine,
-    host: &'static Host,
-    socket: Socket,
-    _directory: tempfile::TempDir,
-}
-
-impl Ignored {
-    fn new() -> Self {
-        let (engine, host, directory) = engine();
-        let this = Self {
-            socket: Engine::open(host, SocketKind::Stream),
-            engine,
-            host,
-            _directory: directory,
-        };
-        this.begin_to_ignore();
-        this
-    }
-
-    fn begin_to_ignore(&self) {
-        let host = self.host;
-        let is_handled = |ring| host.session.has_handled(ring, host.session.requested(ring));
-        let all = || host.own_rings().all(is_handled);
-        self.engine
-            .wait_until("all requests are handled", |_| all());
-        let ignores = &self.engine.behavior.ignores_requests;
-        ignores.store(true, Ordering::Relaxed);
-        // It may be looking at them in this turn.
-        let turns = self.engine.seen.lock().unwrap().turns;
-        self.engine
-            .wait_until("it ignores them", |seen| seen.turns > turns + 1);
-        self.forget_hurry();
-    }
-
-    /// Says something for which the engine is not woken.
-    fn say(&self) {
-        self.socket.options().set(OptionName::KeepIdle, 1).unwrap();
-        assert!(!self.is_hurried());
-    }
-
-    /// Writes something that its program holds back.
-    fn write(&self) {
-        let request = self
-            .host
-            .edges(self.socket.block(), self.socket.id(), EdgeFlags::MORE);
-        self.host.report_written(&request, 0).unwrap();
-        assert!(self.host.holds.load(Ordering::Relaxed));
-        let pending = self.pending().load(Ordering::SeqCst);
-        let (held_back, soon) = (Hurry::HeldBack as u32, Hurry::Soon as u32);
-        assert_eq!(pending & (held_back | soon), held_back);
-    }
-
-    /// Whether the engine is to fetch now what was published.
-    fn is_hurried(&self) -> bool {
-        self.pending().load(Ordering::SeqCst) & Hurry::Now as u32 != 0
-    }
-
-    fn forget_hurry(&self) {
-        self.pending().store(0, Ordering::SeqCst);
-    }
-
-    fn pending(&self) -> &AtomicU32 {
-        &self.host.arena.header().requests_pending.any
-    }
-
-    fn under_way(&self) -> UnderWay {
-        self.host.under_way()
-    }
-
-    fn end_engine(&mut self) {
-        self.engine.stop();
-        self.host.look_at_engine();
-        assert!(self.host.is_gone());
-    }
-}
 
 /// How long something takes.
 fn time_of<T>(what: impl FnOnce() -> T) -> (T, Duration) {
