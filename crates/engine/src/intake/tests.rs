@@ -184,6 +184,22 @@ fn requests_of_a_program_that_is_at_work_on_more_wait_for_it_and_not_for_long() 
     assert!(!world.engine.intake.is_in_hurry, "it is over");
 }
 
+/// An option that was set before a packet came holds for that packet.
+#[test]
+fn what_was_asked_before_a_frame_came_is_done_before_it_is_looked_at() {
+    let (mut world, mut host, start) = quiet();
+    host.channel.put(&TRIFLE).unwrap();
+    host.channel
+        .publish_for(Hurry::First, &host.doorbell, false);
+    let channel = host.channel.index();
+    world.engine.turn_at(Instant(start)).unwrap();
+    assert_eq!(served(&host.arena, channel, 1), 0, "no frame came");
+    let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
+    longshore_ports::Port::send(&mut world.wire, &any).unwrap();
+    world.engine.turn_at(Instant(start + 1)).unwrap();
+    assert_eq!(served(&host.arena, channel, 1), 1);
+}
+
 #[test]
 fn requests_that_their_program_holds_back_are_taken_in_time_all_the_same() {
     let (mut world, mut host, start) = quiet();

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -72,6 +72,7 @@ struct Waking {
     frames: Arc<OwnedFd>,
     link: Arc<OwnedFd>,
     attached: Arc<AtomicBool>,
+    flushed: Arc<AtomicU64>,
 }
 
 /// The test's hold on such a port.
@@ -82,6 +83,8 @@ pub(crate) struct Bells {
     pub(crate) link: Arc<OwnedFd>,
     /// The interface is there.
     pub(crate) attached: Arc<AtomicBool>,
+    /// How often it was to send all that it was given.
+    pub(crate) flushed: Arc<AtomicU64>,
     _wire: MemoryPort,
 }
 
@@ -94,6 +97,7 @@ impl Waking {
             frames: eventfd(),
             link: eventfd(),
             attached: Arc::new(AtomicBool::new(true)),
+            flushed: Arc::default(),
         }
     }
 }
@@ -114,6 +118,11 @@ impl Port for Waking {
 
     fn send(&mut self, frame: &TxFrame<'_>) -> Result<(), PortError> {
         self.port.send(frame)
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.flushed.fetch_add(1, Ordering::Relaxed);
+        self.port.flush()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -163,11 +172,12 @@ impl Turned {
             let (port, wire) = pair(&MemoryConfig::default());
             let port = Waking::new(port);
             let (frames, link) = (port.frames.clone(), port.link.clone());
-            let attached = port.attached.clone();
+            let (attached, flushed) = (port.attached.clone(), port.flushed.clone());
             bells = Some(Bells {
                 frames,
                 link,
                 attached,
+                flushed,
                 _wire: wire,
             });
             config.port = Box::new(port);

@@ -77,6 +77,42 @@ fn frames_are_work_and_timers_go_off() {
     assert_eq!(sent(&world), before + 1);
 }
 
+/// Two things that are done are no fewer than one.
+#[test]
+fn a_turn_in_which_several_things_are_done_says_so() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    world.settle();
+    let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
+    world.wire.send(&any).unwrap();
+    host.open(SocketKind::Stream);
+    assert!(world.turn(), "a request, and a frame");
+    let socket = host.open(SocketKind::Stream);
+    world.settle();
+    host.put(longshore_hostif::Request::Connect {
+        socket,
+        tag: 1,
+        waiter: None,
+        peer: "10.0.0.9:80"
+            .parse::<std::net::SocketAddr>()
+            .unwrap()
+            .into(),
+    });
+    assert!(world.turn(), "a request, and what is sent for it");
+}
+
+/// What was given to the port leaves with the turn in which it was.
+#[test]
+fn each_turn_has_its_port_send() {
+    let (mut world, bells) = Turned::waking(|_| ());
+    let flushed = || bells.flushed.load(std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..3 {
+        let before = flushed();
+        world.turn();
+        assert_ne!(flushed(), before);
+    }
+}
+
 /// Many frames are taken some in a turn, so that programs are heard in between.
 #[test]
 fn so_many_frames_are_taken_in_a_turn() {
