@@ -104,6 +104,8 @@ fn sessions_share_the_time_of_a_turn() {
     for expected in [[0, 1], [1, 1], [1, 2], [2, 2], [2, 3], [3, 3]] {
         assert_eq!(turn(), expected);
     }
+    // In each turn a session waits that has had its share, and all those that come after it.
+    assert_eq!(engine.stack.counters.waits.requests, 12);
 }
 
 /// A session that asks for what takes long has its share of the time, however much the turn
@@ -198,6 +200,45 @@ fn what_was_asked_before_a_frame_came_is_done_before_it_is_looked_at() {
     longshore_ports::Port::send(&mut world.wire, &any).unwrap();
     world.engine.turn_at(Instant(start + 1)).unwrap();
     assert_eq!(served(&host.arena, channel, 1), 1);
+    // What its program holds back has nothing to do with it.
+    host.channel.put(&TRIFLE).unwrap();
+    host.channel
+        .publish_for(Hurry::HeldBack, &host.doorbell, false);
+    longshore_ports::Port::send(&mut world.wire, &any).unwrap();
+    world.engine.turn_at(Instant(start + 2)).unwrap();
+    assert_eq!(served(&host.arena, channel, 1), 0);
+}
+
+/// An engine that is about to sleep, or to end, takes what is held back, too.
+#[test]
+fn all_that_was_published_may_be_taken_at_once() {
+    let (mut world, mut host, _) = quiet();
+    world.engine.intake.are_soon_due = true;
+    assert!(!world.engine.requests().take_all(), "there is nothing");
+    assert!(!world.engine.intake.are_soon_due);
+    host.channel.put(&TRIFLE).unwrap();
+    host.channel
+        .publish_for(Hurry::HeldBack, &host.doorbell, false);
+    assert!(world.engine.requests().take_all());
+    assert!(!world.engine.requests().take_all());
+    // Of a process that has ended, which says how many they were.
+    (0..3).for_each(|_| host.channel.put(&TRIFLE).unwrap());
+    host.channel
+        .publish_for(Hurry::HeldBack, &host.doorbell, false);
+    let channel = host.channel.index() as u16;
+    assert_eq!(world.engine.requests().take_last(0, channel), 3);
+    assert_eq!(world.engine.requests().take_last(0, channel), 0);
+}
+
+/// Two programs that have asked for something are no fewer than one.
+#[test]
+fn a_turn_in_which_several_sessions_are_served_says_so() {
+    let mut world = Turned::new();
+    let mut hosts: [Host; 2] = world.programs();
+    world.settle();
+    hosts.iter_mut().for_each(|host| ask(host, 1));
+    let at = world.engine.stack.now().0 + 1_000_000_000;
+    assert!(world.engine.turn_at(Instant(at)).unwrap());
 }
 
 #[test]
@@ -257,10 +298,9 @@ fn sessions_of_a_user_take_turns_when_it_has_had_its_share() {
     assert!(world.engine.stack.counters.waits.requests != 0);
 }
 
-/// Six processes of one session that ask for more and more, of which four have all that the
-/// session may have of a turn.
-#[test]
-fn processes_of_a_session_take_turns_when_it_has_had_its_share() {
+/// How often each of these processes of a session, which ask for more and more, was served as much as
+/// a process may be, after each of three turns.
+fn served_in_turns(channels: &[u32]) -> [Vec<u32>; 3] {
     let mut world = Turned::with(|config| {
         config.geometry = Geometry {
             channels: 128,
@@ -268,23 +308,42 @@ fn processes_of_a_session_take_turns_when_it_has_had_its_share() {
         };
     });
     let [host] = world.programs();
-    let channels = [1, 2, 3, 4, 5, 70];
-    let processes = channels.map(|channel| Member::new(&mut world, &host, channel));
+    let processes: Vec<Member> = channels
+        .iter()
+        .map(|channel| Member::new(&mut world, &host, *channel))
+        .collect();
     world.settle();
     let start = world.engine.stack.now().0 + 1_000_000_000;
     for channel in channels {
-        let mut channel = HostChannel::new(host.arena.clone(), channel);
+        let mut channel = HostChannel::new(host.arena.clone(), *channel);
         (0..1_000).for_each(|_| channel.put(&TRIFLE).unwrap());
         channel.publish(&host.doorbell, false);
     }
-    let mut turn = |n: u64| {
+    let turns = [1, 2, 3].map(|n: u64| {
         world.engine.turn_at(Instant(start + n)).unwrap();
-        channels.map(|channel| served(&host.arena, channel, 1_000) / BATCH)
-    };
-    assert_eq!(turn(1), [1, 1, 1, 1, 0, 0]);
-    assert_eq!(turn(2), [2, 2, 1, 1, 1, 1]);
-    assert_eq!(turn(3), [2, 2, 2, 2, 2, 2]);
+        let of = |channel: &u32| served(&host.arena, *channel, 1_000) / BATCH;
+        channels.iter().map(of).collect()
+    });
     drop(processes);
+    turns
+}
+
+/// Four of the processes of a session have all that it may have of a turn: the next one begins with
+/// those behind them, in whichever word of channels, and those that are passed over wait on.
+#[test]
+fn processes_of_a_session_take_turns_when_it_has_had_its_share() {
+    let six = [[1, 1, 1, 1, 0, 0], [2, 2, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2]];
+    for channels in [[1, 2, 3, 4, 5, 70], [1, 2, 3, 70, 71, 72]] {
+        let turns = six.map(|turn| turn.to_vec());
+        assert_eq!(served_in_turns(&channels), turns, "{channels:?}");
+    }
+    let nine = [
+        [1, 1, 1, 1, 0, 0, 0, 0, 0],
+        [1, 1, 1, 1, 1, 1, 1, 1, 0],
+        [2, 2, 2, 1, 1, 1, 1, 1, 1],
+    ];
+    let turns = nine.map(|turn| turn.to_vec());
+    assert_eq!(served_in_turns(&[1, 2, 3, 4, 5, 6, 7, 8, 70]), turns);
 }
 
 fn question(tag: u32) -> Request {
