@@ -477,3 +477,21 @@ fn an_address_that_is_in_use_is_refused_in_the_end() {
         host
     });
 }
+
+/// A program that may not have a port is told so, and its socket stays as it was.
+#[test]
+fn a_port_of_the_privileged_is_refused() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let access = &mut world.engine.stack.settings.access;
+    access.low_ports = longshore_stack::LowPorts::Root;
+    let session = world.engine.programs.sessions.get_mut(0).unwrap();
+    session.uid = 4_000_001;
+    world.during(move |_| {
+        let socket = host.open_with(SocketKind::Datagram, OpenFlags::empty());
+        let low = "10.0.0.1:1".parse().unwrap();
+        assert_eq!(host.bind(socket, low), Err(13));
+        assert!(host.bind(socket, "10.0.0.1:7000".parse().unwrap()).is_ok());
+        host
+    });
+}
