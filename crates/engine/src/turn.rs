@@ -180,8 +180,9 @@ impl Engine {
     /// Stops letting sessions in, and ends when those there are have ended, at
     /// the latest after `grace`.
     pub fn drain(&mut self, grace: Duration) {
-        let by = Instant(self.stack.now().0 + grace.as_micros() as u64);
-        self.lifetime.drain(by);
+        let micros = u64::try_from(grace.as_micros()).unwrap_or(u64::MAX);
+        let by = self.stack.now().0.saturating_add(micros);
+        self.lifetime.drain(Instant(by));
     }
 
     /// Tells all programs that the engine is gone.

@@ -156,3 +156,14 @@ fn a_private_engine_runs_until_its_program_ends_and_tells_what_is_left_that_it_i
     let closed = &host.arena.header().closed;
     assert_ne!(closed.load(std::sync::atomic::Ordering::Acquire), 0);
 }
+
+/// However long the configuration says that an engine may take to end.
+#[test]
+fn an_engine_that_drains_waits_for_its_sessions_for_as_long_as_it_was_told() {
+    let mut world = Turned::new();
+    let [_host]: [Host; 1] = world.programs();
+    world.later(2_000_000);
+    world.engine.drain(Duration::from_secs(u64::MAX));
+    world.later(1_000_000);
+    assert_eq!(world.prospect(), Prospect::GoesOn);
+}
