@@ -55,7 +55,7 @@ impl Timers {
             return Ok(());
         }
         require(
-            snd.in_flight() == 0 || !flight.timer.at.is_never(),
+            snd.in_flight() == 0 || flight.timer.is_running(),
             "something is in flight, and no timer runs",
         )?;
         require(

@@ -6,73 +6,35 @@
 //! data then counts as lost.
 
 mod ack;
+mod loss_timer;
 mod plpmtu;
-mod rates;
 mod record_ends;
 pub(crate) mod recovery;
+mod round_trip;
 #[allow(
     clippy::indexing_slicing,
     reason = "indices are the table's own, found by position; nothing of the wire is one"
 )]
 mod scoreboard;
 
+pub(crate) use loss_timer::{LossTimer, XmitTimer};
 pub(crate) use plpmtu::{MtuSearch, ProbeChoice};
-pub(crate) use recovery::{AckReport, Delivery, Phase, Recovery};
+pub(crate) use recovery::{AckReport, Delivery, Phase, Probe, Recovery};
 
 use crate::congestion::CongestionState;
-use crate::pos::{NO_POS, Pos, SYN_POS};
+use crate::pos::{Pos, SYN_POS};
 use crate::snd::SendSide;
 use crate::time::Instant;
 use crate::timers::Timers;
-use crate::violation::{Violation, require};
+use crate::violation::Violation;
 pub(crate) use record_ends::RecordEnds;
+use round_trip::RoundTripTimer;
 use scoreboard::{Scoreboard, granularity};
-
-/// The purpose of the running timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum XmitTimer {
-    /// The retransmission timer.
-    Retransmit,
-    /// The persist timer: the peer's window is closed.
-    Persist,
-    /// The tail loss probe's timer, which replaces the retransmission timer (RFC 8985
-    /// section 7.2).
-    Probe,
-    /// The reordering timer, which replaces the retransmission timer (RFC 8985 section
-    /// 6.2 step 5).
-    Reorder,
-}
-
-/// The timer for outstanding data, or for data that waits for the peer's window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LossTimer {
-    /// When it expires; `Instant::NEVER` if it is off.
-    pub(crate) at: Instant,
-    pub(crate) kind: XmitTimer,
-    /// When the retransmission timer was started, also while another timer replaces it;
-    /// see [`Flight::rto_deadline`].
-    pub(crate) from: Instant,
-}
-
-impl LossTimer {
-    /// A timer that is off.
-    pub(crate) const fn new() -> LossTimer {
-        LossTimer {
-            at: Instant::NEVER,
-            kind: XmitTimer::Retransmit,
-            from: Instant::NEVER,
-        }
-    }
-}
 
 /// The scoreboard, loss recovery, and the round trip that is being timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flight {
-    /// An acknowledgment of this position ends the timed round trip; `NO_POS` if none
-    /// is timed.
-    pub(crate) timed: Pos,
-    pub(crate) timed_at: Instant,
+    pub(crate) round_trip: RoundTripTimer,
     /// When we last sent payload.
     pub(crate) last_sent: Instant,
     pub(crate) timer: LossTimer,
@@ -87,8 +49,7 @@ impl Flight {
     /// Nothing is in flight; the path is assumed to take segments of `path_mss` bytes.
     pub(crate) const fn new(path_mss: u16, now: Instant) -> Flight {
         Flight {
-            timed: NO_POS,
-            timed_at: now,
+            round_trip: RoundTripTimer::new(now),
             last_sent: now,
             timer: LossTimer::new(),
             recovery: Recovery::new(),
@@ -121,61 +82,74 @@ impl Flight {
     /// See [`Tcb::check`](crate::Tcb::check).
     pub(crate) fn check(&self, snd: &SendSide) -> Result<(), Violation> {
         self.scoreboard.check(snd.una(), snd.nxt())?;
-        let is_timed = (snd.una()..snd.nxt()).contains(&(self.timed - 1));
-        require(
-            !self.is_timing() || is_timed,
-            "what is timed is not in flight",
-        )?;
+        self.round_trip.check(snd)?;
         self.recovery.check(snd.nxt())
     }
 
-    /// Whether a round trip is being timed.
-    #[inline]
-    pub(crate) fn is_timing(&self) -> bool {
-        self.timed != NO_POS
-    }
+    // ---- The timer. ----
 
-    /// Starts timing a round trip, which the acknowledgment of `end` ends.
+    /// Whether a tail loss probe is allowed (RFC 8985 section 7.2): no other recovery is
+    /// in progress.
     #[inline(always)]
-    pub(crate) fn time_round_trip(&mut self, end: Pos, now: Instant) {
-        self.timed = end;
-        self.timed_at = now;
+    fn may_probe(&self, snd: &SendSide) -> bool {
+        snd.sack()
+            && self.recovery.is_quiet()
+            && !self.recovery.probe.is_outstanding()
+            && self.scoreboard.sacked() == 0
+            && snd.is_synchronized()
     }
 
-    /// RFC 6298 section 3, Karn's algorithm: the timed segment may have been
-    /// retransmitted.
-    #[inline]
-    pub(crate) fn stop_timing(&mut self, congestion: &mut CongestionState) {
-        self.timed = NO_POS;
-        congestion.rate.cancel_round();
+    /// Data is in flight whose loss a timer must detect: restarts the retransmission
+    /// timer, or the probe's instead if it is earlier.
+    #[inline(never)]
+    pub(crate) fn arm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
+        self.timer.arm_retransmit(&snd.rtt, now);
+        self.arm_probe(snd, now);
     }
 
-    /// Restarts the retransmission timer (RFC 6298 sections 5.1 and 5.3).
-    #[inline]
-    pub(crate) fn arm_retransmit(&mut self, snd: &SendSide, now: Instant) {
-        self.timer.kind = XmitTimer::Retransmit;
-        self.timer.at = now.after_us(snd.rtt.rto());
-        self.timer.from = now;
+    /// Restarts the probe's timer, if a probe is allowed.
+    pub(crate) fn arm_probe(&mut self, snd: &SendSide, now: Instant) {
+        if self.may_probe(snd) {
+            self.timer.arm_probe(snd, now);
+        }
     }
 
-    /// When the retransmission timer expires, also while another timer replaces it.
-    pub(crate) fn rto_deadline(&self, snd: &SendSide) -> Instant {
-        self.timer.from.after_us(snd.rtt.rto())
+    /// As [`arm_probe`](Self::arm_probe), out of line.
+    #[inline(never)]
+    pub(crate) fn arm_probe_outlined(&mut self, snd: &SendSide, now: Instant) {
+        self.arm_probe(snd, now);
     }
 
-    /// The timer that replaced the retransmission timer is done: the latter runs again.
-    pub(crate) fn wait_for_rto(&mut self, snd: &SendSide, now: Instant) {
-        self.timer.kind = XmitTimer::Retransmit;
-        self.timer.at = self.rto_deadline(snd).max(now.after_us(1));
+    /// As [`arm_loss_timer`](Self::arm_loss_timer) for a predicted acknowledgment:
+    /// nothing is lost, SACKed or probed for.
+    #[inline(always)]
+    pub(crate) fn rearm_loss_timer(&mut self, snd: &SendSide, now: Instant) {
+        if !self.timer.arm_early_probe(snd, now) {
+            self.arm_loss_timer(snd, now);
+        }
+    }
+
+    /// The probe's timer has expired (RFC 8985 section 7.3). Returns whether a probe is
+    /// to be sent.
+    pub(crate) fn on_probe_timeout(&mut self, snd: &SendSide, now: Instant) -> bool {
+        if snd.in_flight() == 0 {
+            return false;
+        }
+        self.timer.arm_retransmit(&snd.rtt, now);
+        let due = self.may_probe(snd);
+        self.recovery.probe.due |= due;
+        due
     }
 
     /// Nothing is outstanding: stops the retransmission timer and the user timeout (RFC
     /// 6298 section 5.2).
     #[inline(always)]
     pub(crate) fn disarm_xmit(&mut self, timers: &mut Timers) {
-        self.timer.at = Instant::NEVER;
+        self.timer.stop();
         timers.user = Instant::NEVER;
     }
+
+    // ---- The windows. ----
 
     /// Bytes that may be sent before the congestion window is full.
     #[inline]
@@ -199,8 +173,7 @@ impl Flight {
             self.scoreboard.repeat(una, una, nxt, now);
         }
         if una == SYN_POS && nxt > una {
-            self.timed = 0;
-            self.timed_at = syn_at;
+            self.round_trip.start(0, syn_at);
         }
     }
 }

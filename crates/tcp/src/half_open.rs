@@ -74,7 +74,7 @@ impl HalfOpen {
         let scales = tcb.flags.contains(Flags::SCALING);
         is_half_open.then(|| HalfOpen {
             began: tcb.liveness.stalled_since(),
-            retransmit_at: tcb.flight.timer.at,
+            retransmit_at: tcb.flight.timer.at(),
             last_challenge: tcb.liveness.last_challenge(),
             iss: tcb.snd.seq(SYN_POS),
             irs: tcb.rcv.seq(SYN_POS),
@@ -192,11 +192,12 @@ impl HalfOpen {
         }
         if self.repeats > 0 {
             tcb.flags |= Flags::SYN_RETRANSMITTED;
-            tcb.flight.stop_timing(&mut tcb.congestion);
+            tcb.flight.round_trip.cancel(&mut tcb.congestion);
             tcb.accounting.counters.retrans = u32::from(self.repeats);
         }
-        tcb.flight.timer.at = self.retransmit_at;
-        tcb.flight.timer.from = Instant(self.retransmit_at.0.saturating_sub(tcb.snd.rtt.rto()));
+        tcb.flight
+            .timer
+            .resume_retransmit(&tcb.snd.rtt, self.retransmit_at);
     }
 }
 

@@ -28,7 +28,7 @@ use crate::congestion::{CongestionState, Controller};
 use crate::ecn::EcnState;
 use crate::fast_open::FastOpen;
 use crate::flags::Flags;
-use crate::flight::{Flight, XmitTimer};
+use crate::flight::Flight;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
@@ -283,7 +283,7 @@ fn rebuild(tcb: &mut Tcb, now: Instant) {
         }
     }
     if tcb.flags.contains(Flags::SYN_RETRANSMITTED) {
-        tcb.flight.stop_timing(&mut tcb.congestion);
+        tcb.flight.round_trip.cancel(&mut tcb.congestion);
     }
     if tcb.state.is_synchronized() {
         let repeated = tcb.accounting.counters.bytes_retrans;
@@ -324,10 +324,9 @@ fn rebuild_timers(tcb: &mut Tcb, now: Instant) {
         && tcb.snd.nxt() < tcb.snd.end()
         && tcb.snd.wnd_edge() <= tcb.snd.nxt()
     {
-        tcb.flight.timer.kind = XmitTimer::Persist;
-        tcb.flight.timer.at = now.after_us(tcb.snd.rtt.rto());
+        tcb.flight.timer.arm_persist(&tcb.snd.rtt, now);
     }
-    if tcb.cfg.user_timeout_ms != 0 && !tcb.flight.timer.at.is_never() {
+    if tcb.cfg.user_timeout_ms != 0 && tcb.flight.timer.is_running() {
         let since = tcb.liveness.stalled_since();
         tcb.timers.user = since.after_ms(u64::from(tcb.cfg.user_timeout_ms));
     }

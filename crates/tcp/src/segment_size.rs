@@ -43,7 +43,7 @@ impl SegmentSize<'_> {
             self.rcv.bound_mss(mss);
             if self.fast_open.fall_back_on_small_path(mss) {
                 *self.flags |= Flags::SYN_DUE;
-                self.flight.stop_timing(self.congestion);
+                self.flight.round_trip.cancel(self.congestion);
             }
         }
         self.bound_segments();

@@ -182,7 +182,7 @@ impl SynCookie {
         let mut tcb = Tcb::accept(&cfg, &syn, mss, self.iss, ts_offset, now);
         // The SYN-ACK was sent earlier, at an unknown time.
         let _ = tcb.poll_transmit(now, 0);
-        tcb.flight.stop_timing(&mut tcb.congestion);
+        tcb.flight.round_trip.cancel(&mut tcb.congestion);
         tcb
     }
 }

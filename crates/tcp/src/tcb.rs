@@ -335,9 +335,8 @@ impl Tcb {
         info.describe_timers(&self.snd, &self.liveness, now);
         info.describe_flight(&self.snd, &self.flight, now);
         info.describe_windows(&self.snd, &self.rcv, &self.congestion);
-        let rate = self
-            .flight
-            .delivery_rate(&self.snd, &self.congestion, self.liveness.last_ack());
+        let last_round = self.flight.round_trip.last(self.liveness.last_ack());
+        let rate = self.congestion.delivery_rate(self.snd.una(), last_round);
         info.describe_rates(rate, &self.congestion);
         info.describe_limits(&self.accounting, &self.snd, self.flags, self.state, now);
         info.count_segments(&self.accounting, &self.snd, &self.rcv);

@@ -56,6 +56,15 @@ impl Instant {
         self.0 == u64::MAX
     }
 
+    /// If this deadline has passed, it is off from now on; returns whether it had.
+    pub(crate) fn take_due(&mut self, now: Instant) -> bool {
+        let due = *self <= now && !self.is_never();
+        if due {
+            *self = Instant::NEVER;
+        }
+        due
+    }
+
     /// The value of the wrapping millisecond clock for timestamps (RFC 7323 section 5.4
     /// requires a tick between 1 ms and 1 s).
     #[must_use]

@@ -3,7 +3,7 @@
 //! Owns [`Tcb::deadline`], which the engine reads after each burst, and
 //! [`Tcb::on_timer`], which it calls once that has passed; an early call does nothing.
 //! [`Timeouts`] has what is done about a peer that does not answer.
-//! The deadlines themselves are in `timers.rs` and `flight.rs`.
+//! The deadlines themselves are in `timers.rs` and `flight/loss_timer.rs`.
 
 use crate::accounting::Accounting;
 use crate::config::Config;
@@ -19,28 +19,20 @@ use crate::tcb::Tcb;
 use crate::time::{Instant, MS};
 use crate::timers::{RunningTimer, Timers};
 
-fn take_due(deadline: &mut Instant, now: Instant) -> bool {
-    let due = *deadline <= now && !deadline.is_never();
-    if due {
-        *deadline = Instant::NEVER;
-    }
-    due
-}
-
 impl Tcb {
     /// The running timer and when it expires. Retransmission and persist timers take
     /// precedence over the timer that ends the connection, and that over keepalive.
     #[must_use]
     pub fn running_timer(&self) -> Option<(RunningTimer, Instant)> {
         let t = &self.timers;
-        let xmit = match self.flight.timer.kind {
+        let xmit = match self.flight.timer.kind() {
             XmitTimer::Persist => RunningTimer::Persist,
             XmitTimer::Retransmit | XmitTimer::Probe | XmitTimer::Reorder => {
                 RunningTimer::Retransmission
             }
         };
         [
-            (xmit, self.flight.timer.at),
+            (xmit, self.flight.timer.at()),
             (RunningTimer::TimeWait, t.state),
             (RunningTimer::Keepalive, t.keepalive),
         ]
@@ -57,7 +49,7 @@ impl Tcb {
         let next = self
             .flight
             .timer
-            .at
+            .at()
             .min(t.ack)
             .min(t.keepalive)
             .min(t.state)
@@ -77,29 +69,29 @@ impl Tcb {
     }
 
     fn on_deadlines(&mut self, now: Instant) -> Result<(), Unanswered> {
-        if take_due(&mut self.timers.ack, now) && self.flags.contains(Flags::ACK_OWED) {
+        if self.timers.ack.take_due(now) && self.flags.contains(Flags::ACK_OWED) {
             // The acknowledgment was delayed for the full time. There was no response to
             // carry it, so the connection is not interactive.
             self.flags.remove(Flags::INTERACTIVE);
             self.flags |= Flags::ACK_NOW;
         }
-        if take_due(&mut self.timers.hold, now) {
+        if self.timers.hold.take_due(now) {
             self.flags |= Flags::FORCE_SMALL;
             self.snd.set_push();
         }
         // `poll_transmit` itself checks the pacing.
-        take_due(&mut self.timers.pace, now);
-        if take_due(&mut self.timers.user, now) {
+        self.timers.pace.take_due(now);
+        if self.timers.user.take_due(now) {
             return Err(Unanswered);
         }
-        if take_due(&mut self.flight.timer.at, now) {
+        if self.flight.timer.take_due(now) {
             self.timeouts().on_loss_timer(now)?;
             self.predict_next();
         }
-        if take_due(&mut self.timers.keepalive, now) && self.timeouts().on_keepalive(now).is_err() {
+        if self.timers.keepalive.take_due(now) && self.timeouts().on_keepalive(now).is_err() {
             self.closing().reset(Error::TimedOut, Events::TIMED_OUT);
         }
-        if take_due(&mut self.timers.state, now) {
+        if self.timers.state.take_due(now) {
             self.closing().on_state_timeout();
         }
         Ok(())
@@ -143,7 +135,7 @@ struct Timeouts<'t> {
 impl Timeouts<'_> {
     /// The timer for outstanding data, or for data that waits for the window, has expired.
     fn on_loss_timer(&mut self, now: Instant) -> Result<(), Unanswered> {
-        match self.flight.timer.kind {
+        match self.flight.timer.kind() {
             XmitTimer::Retransmit => self.on_retransmission(now)?,
             XmitTimer::Persist => self.on_persist(now)?,
             XmitTimer::Probe => {
@@ -178,7 +170,7 @@ impl Timeouts<'_> {
         self.liveness.note_retry();
         self.accounting.counters.timeouts = self.accounting.counters.timeouts.saturating_add(1);
         self.accounting.begin_timeout_recovery(self.flags, now);
-        self.flight.stop_timing(self.congestion);
+        self.flight.round_trip.cancel(self.congestion);
         if self.state.is_opening() {
             *self.flags |= Flags::SYN_DUE | Flags::SYN_RETRANSMITTED;
             self.fast_open.fall_back();
@@ -196,7 +188,7 @@ impl Timeouts<'_> {
             }
         }
         self.snd.rtt.back_off();
-        self.flight.arm_retransmit(self.snd, now);
+        self.flight.timer.arm_retransmit(&self.snd.rtt, now);
         Ok(())
     }
 
@@ -229,7 +221,7 @@ impl Timeouts<'_> {
             }
         }
         self.snd.rtt.back_off();
-        self.flight.timer.at = now.after_us(self.snd.rtt.rto());
+        self.flight.timer.arm_persist(&self.snd.rtt, now);
         Ok(())
     }
 

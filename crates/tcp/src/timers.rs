@@ -2,7 +2,7 @@
 //!
 //! Owns [`Timers`]: one deadline for each purpose, which is overwritten rather than
 //! re-armed. `timeouts.rs` handles expired ones; the first one of the table is in
-//! `flight.rs`.
+//! `flight/loss_timer.rs`.
 //!
 //! | deadline | purpose |
 //! | --- | --- |

@@ -61,7 +61,7 @@ impl Liveness {
         ms: u32,
     ) {
         cfg.user_timeout_ms = ms;
-        timers.user = if ms == 0 || flight.timer.at.is_never() {
+        timers.user = if ms == 0 || !flight.timer.is_running() {
             Instant::NEVER
         } else {
             self.stalled_since().after_ms(u64::from(ms))

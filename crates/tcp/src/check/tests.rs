@@ -67,7 +67,7 @@ fn ranges_are_sorted_and_lie_in_the_window() {
 
 #[test]
 fn what_is_in_flight_is_on_the_scoreboard_and_has_a_timer() {
-    let what = harmed_in_flight(|t| t.flight.timer.at = Instant::NEVER);
+    let what = harmed_in_flight(|t| t.flight.timer.stop());
     assert_eq!(what, "something is in flight, and no timer runs");
     let what = harmed_in_flight(|t| t.snd.acknowledge(3_000));
     assert_eq!(what, "a range with nothing in it");
@@ -78,7 +78,7 @@ fn what_is_in_flight_is_on_the_scoreboard_and_has_a_timer() {
         t.snd.advance(4_000);
     });
     assert_eq!(what, "something in flight has no range");
-    let what = harmed_in_flight(|t| t.flight.timed = 4_000);
+    let what = harmed_in_flight(|t| t.flight.round_trip.start(4_000, Instant(1)));
     assert_eq!(what, "what is timed is not in flight");
 }
 

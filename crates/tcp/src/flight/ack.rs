@@ -1,11 +1,11 @@
 //! What an acknowledgment says of what is in flight: delivered ranges, round trips, SACK, and
-//! a window that has opened.
+//! a window that has opened, and what congestion control learns of the rate.
 //!
-//! `input/ack.rs` calls these for every acknowledgment, `input/syn_sent.rs` for the first one.
+//! `input/ack.rs` calls these for every acknowledgment, `input/handshake.rs` for the first one.
 
-use crate::config::Config;
+use crate::congestion::{CongestionState, Delivered};
 use crate::flight::{AckReport, Delivery, Flight};
-use crate::pos::{NO_POS, Pos};
+use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::time::{Instant, MS};
@@ -36,9 +36,9 @@ impl Flight {
         echo: impl FnOnce() -> Option<u32>,
         now: Instant,
     ) {
-        if ack >= self.timed {
-            self.end_timing(snd, now);
-        } else if !self.is_timing()
+        if self.round_trip.is_ended_by(ack) {
+            self.round_trip.end(&mut snd.rtt, now);
+        } else if !self.round_trip.is_running()
             && let Some(echo) = echo()
             && !self.may_be_backdated(snd, echo)
         {
@@ -49,19 +49,6 @@ impl Flight {
                 snd.rtt.sample((u64::from(elapsed) * MS).max(MS / 2));
             }
         }
-    }
-
-    /// Ends the timed round trip, if there is one.
-    pub(crate) fn sample_timed(&mut self, snd: &mut SendSide, now: Instant) {
-        if self.is_timing() {
-            self.end_timing(snd, now);
-        }
-    }
-
-    #[inline(always)]
-    fn end_timing(&mut self, snd: &mut SendSide, now: Instant) {
-        self.timed = NO_POS;
-        snd.rtt.sample_since(self.timed_at, now);
     }
 
     /// RFC 2018 section 5: processes the SACK blocks. Parts below `una` and invalid
@@ -118,26 +105,6 @@ impl Flight {
         snd.take_window(snd.wl1().max(start), ack, window);
     }
 
-    // ---- The handshake. ----
-
-    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had: it answers the SYN
-    /// of an earlier connection. As in Linux it is answered by a reset, and the right one
-    /// may still arrive.
-    pub(crate) fn answers_another_syn(
-        &self,
-        cfg: &Config,
-        stamps: &TimestampState,
-        h: &TcpHeader,
-        now: Instant,
-    ) -> bool {
-        let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
-            return false;
-        };
-        // `timed_at` is when the first SYN was sent.
-        let age = stamps.clock(now).wrapping_sub(ts.echo);
-        cfg.timestamps && age > stamps.clock(now).wrapping_sub(stamps.clock(self.timed_at))
-    }
-
     /// The first acknowledgment covers our SYN, and perhaps data sent with it or right
     /// after it.
     pub(crate) fn handle_first_ack(
@@ -150,5 +117,44 @@ impl Flight {
         let mut delivery = self.start_delivery(snd, stamps, None, now);
         self.mark_delivered(snd.una(), ack, &mut delivery);
         snd.handle_first_ack(ack);
+    }
+
+    // ---- The delivery rate. ----
+
+    /// An acknowledgment that delivered this many bytes was processed: takes a rate
+    /// sample, for algorithms that use the delivery rate. `repeated` is the total of
+    /// retransmitted bytes.
+    #[inline]
+    pub(crate) fn note_delivery(
+        &self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        repeated: u64,
+        delivered: u64,
+        now: Instant,
+    ) {
+        if congestion.rate.is_on() {
+            self.sample_rate(snd, congestion, repeated, delivered, now);
+        }
+    }
+
+    fn sample_rate(
+        &self,
+        snd: &SendSide,
+        congestion: &mut CongestionState,
+        repeated: u64,
+        delivered: u64,
+        now: Instant,
+    ) {
+        let delivered = Delivered {
+            reached: self.scoreboard.highest(snd.una()),
+            in_order: self.scoreboard.is_plain(),
+            newly: delivered.min(1 << 30) as u32,
+            age: self.recovery.rack.latest_age(now),
+            min_rtt: snd.rtt.min_rtt_or(0),
+        };
+        let recovering = !self.recovery.is_open();
+        let pipe = self.pipe(snd);
+        congestion.sample_rate(&delivered, repeated, pipe, recovering, now);
     }
 }

@@ -31,6 +31,7 @@ mod stamps;
 mod timeout;
 mod uncongested;
 
+pub(crate) use probe::Probe;
 pub(crate) use rack::Delivery;
 
 use crate::congestion::CongestionState;
@@ -40,7 +41,6 @@ use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::time::Instant;
 use crate::violation::{Violation, require};
-use probe::Probe;
 use prr::Reduction;
 use rack::Rack;
 use spurious::Undo;

@@ -15,7 +15,7 @@ use crate::ecn::EcnState;
 use crate::events::{Error, Events};
 use crate::fast_open::FastOpen;
 use crate::flags::Flags;
-use crate::flight::{Flight, XmitTimer};
+use crate::flight::Flight;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::output::TIMESTAMPS_LEN;
@@ -114,10 +114,7 @@ impl Handshake<'_> {
     /// processed after this.
     pub(super) fn on_syn_ack(&mut self, segment: &Segment<'_>, now: Instant) -> Step {
         let h = segment.header;
-        if self
-            .flight
-            .answers_another_syn(self.cfg, self.stamps, h, now)
-        {
+        if self.answers_another_syn(h, now) {
             return Err(Disposition {
                 reset: true,
                 ..Disposition::dropped(DropReason::Paws)
@@ -133,11 +130,25 @@ impl Handshake<'_> {
         Ok(())
     }
 
+    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had: it answers the SYN
+    /// of an earlier connection. As in Linux it is answered by a reset, and the right one
+    /// may still arrive.
+    fn answers_another_syn(&self, h: &TcpHeader, now: Instant) -> bool {
+        let Some(ts) = h.options.timestamps.as_ref().filter(|ts| ts.echo != 0) else {
+            return false;
+        };
+        let (clock, first) = (self.stamps.clock(now), self.flight.round_trip.began());
+        let age = clock.wrapping_sub(ts.echo);
+        self.cfg.timestamps && age > clock.wrapping_sub(self.stamps.clock(first))
+    }
+
     /// Processes the acknowledgment of the SYN-ACK, which ends the handshake.
     fn handle_syn_ack(&mut self, h: &TcpHeader, now: Instant) {
         let ack = self.snd.pos(h.ack);
         self.fast_open.handle_answer(ack, h.options.fast_open);
-        self.flight.sample_timed(self.snd, now);
+        self.flight
+            .round_trip
+            .end_if_running(&mut self.snd.rtt, now);
         self.flight.disarm_xmit(self.timers);
         self.flight
             .handle_first_ack(self.snd, self.stamps, ack, now);
@@ -162,7 +173,9 @@ impl Handshake<'_> {
     pub(super) fn on_ack(&mut self, a: &Arrival<'_>) -> Step {
         let h = a.segment.header;
         let simultaneous = a.has(TcpFlags::SYN);
-        self.flight.sample_timed(self.snd, a.now);
+        self.flight
+            .round_trip
+            .end_if_running(&mut self.snd.rtt, a.now);
         self.flight.disarm_xmit(self.timers);
         self.flight
             .handle_first_ack(self.snd, self.stamps, 0, a.now);
@@ -251,7 +264,7 @@ impl Handshake<'_> {
         self.acks.start_quick_acks(MAX_QUICK_ACKS);
         self.flight.last_sent = now;
         self.liveness.note_data(now);
-        self.flight.timer.kind = XmitTimer::Retransmit;
+        self.flight.timer.become_retransmit();
         *self.state = if self.snd.fin() {
             State::FinWait1
         } else {

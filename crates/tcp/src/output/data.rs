@@ -53,7 +53,7 @@ impl Departure<'_> {
         if self.snd.una() == self.snd.nxt() {
             self.liveness.arm_user_timeout(self.timers, self.cfg, now);
         }
-        let starts = self.flight.timer.at.is_never() || self.snd.in_flight() == 0;
+        let starts = !self.flight.timer.is_running() || self.snd.in_flight() == 0;
         if self.snd.in_flight() == 0 {
             self.liveness.note_progress();
             self.accounting.begin_flight(self.flags, now);
@@ -70,15 +70,17 @@ impl Departure<'_> {
             self.flight.rearm_loss_timer(self.snd, now);
         } else if starts {
             self.flight.arm_loss_timer(self.snd, now);
-        } else if self.flight.timer.kind == XmitTimer::Probe {
+        } else if self.flight.timer.kind() == XmitTimer::Probe {
             self.flight.arm_probe(self.snd, now);
         }
-        if !self.flight.is_timing() && self.flight.recovery.is_open() {
+        if !self.flight.round_trip.is_running() && self.flight.recovery.is_open() {
             if !self.congestion.rate.is_on() {
                 let last_ack = self.liveness.last_ack();
-                self.flight.start_round(self.snd, self.congestion, last_ack);
+                self.flight
+                    .round_trip
+                    .start_round(self.snd, self.congestion, last_ack);
             }
-            self.flight.time_round_trip(end, now);
+            self.flight.round_trip.start(end, now);
         }
         if len != i64::from(self.snd.mss()) && len % i64::from(self.snd.mss()) != 0 {
             self.snd.set_small(end);
@@ -98,16 +100,17 @@ impl Departure<'_> {
         if !self.flight.scoreboard.send_with_last(end, now) {
             self.flight.send_apart_outlined(self.snd, end, now);
         }
-        if !self.flight.rearm_probe(self.snd, now) {
+        if !self.flight.timer.rearm_probe(&self.snd.rtt, now) {
             self.flight.arm_probe_outlined(self.snd, now);
         }
-        if !self.flight.is_timing() {
+        if !self.flight.round_trip.is_running() {
             if !self.congestion.rate.is_on() {
                 let last_ack = self.liveness.last_ack();
                 self.flight
+                    .round_trip
                     .start_round_outlined(self.snd, self.congestion, last_ack);
             }
-            self.flight.time_round_trip(end, now);
+            self.flight.round_trip.start(end, now);
         }
         self.note_payload_sent(now);
         self.timers.hold = Instant::NEVER;
@@ -119,11 +122,11 @@ impl Departure<'_> {
         let packets = packets.div_ceil(u64::from(self.snd.mss())) as u32;
         self.accounting.counters.retrans = self.accounting.counters.retrans.wrapping_add(packets);
         self.accounting.counters.bytes_retrans += (end.min(self.snd.edge()) - start).max(0) as u64;
-        if start == self.snd.una() || self.flight.timer.at.is_never() {
-            self.flight.arm_retransmit(self.snd, now);
+        if start == self.snd.una() || !self.flight.timer.is_running() {
+            self.flight.timer.arm_retransmit(&self.snd.rtt, now);
         }
         // RFC 6298 section 3, Karn's algorithm: a retransmitted segment is not timed.
-        self.flight.stop_timing(self.congestion);
+        self.flight.round_trip.cancel(self.congestion);
         self.flight
             .on_retransmitted(self.snd, self.stamps, start, end, now);
         if self.congestion.rate.is_on() {

@@ -26,7 +26,7 @@ use segment::SegmentBuilder;
 use select::Selection;
 
 use crate::flags::Flags;
-use crate::flight::ProbeChoice;
+use crate::flight::{Probe, ProbeChoice};
 use crate::pos::{Pos, SYN_POS};
 use crate::prediction::Prediction;
 use crate::segment::{PlainTransmit, Transmit};
@@ -179,7 +179,7 @@ impl Emission<'_> {
     /// The tail loss probe, if there is no new data.
     fn probe(&mut self, now: Instant, max_payload: usize) -> Option<Transmit> {
         let most = self.selection().packet_payload().min(max_payload as i64);
-        let Some((start, end)) = self.tcb.flight.last_segment(&self.tcb.snd, most) else {
+        let Some((start, end)) = Probe::last_segment(&self.tcb.snd, most) else {
             self.tcb.flight.recovery.probe.forget();
             return None;
         };
@@ -266,8 +266,8 @@ impl Emission<'_> {
                 self.tcb.accounting.counters.retrans.wrapping_add(1);
             self.tcb.liveness.retries().max(1)
         };
-        if self.tcb.flight.timer.at.is_never() {
-            self.tcb.flight.arm_retransmit(&self.tcb.snd, now);
+        if !self.tcb.flight.timer.is_running() {
+            self.tcb.flight.timer.arm_retransmit(&self.tcb.snd.rtt, now);
         }
         self.builder().syn(data, repeats, now)
     }

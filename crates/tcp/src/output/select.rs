@@ -8,7 +8,7 @@ use crate::accounting::Accounting;
 use crate::config::Config;
 use crate::congestion::CongestionState;
 use crate::flags::Flags;
-use crate::flight::{Flight, XmitTimer};
+use crate::flight::Flight;
 use crate::liveness::Liveness;
 use crate::outcome::Outcome;
 use crate::pos::Pos;
@@ -199,9 +199,8 @@ impl Selection<'_> {
             }
             return;
         }
-        if self.flight.timer.at.is_never() {
-            self.flight.timer.kind = XmitTimer::Persist;
-            self.flight.timer.at = now.after_us(self.snd.rtt.rto());
+        if !self.flight.timer.is_running() {
+            self.flight.timer.arm_persist(&self.snd.rtt, now);
             self.liveness.arm_user_timeout(self.timers, self.cfg, now);
         }
     }

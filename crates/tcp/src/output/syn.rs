@@ -18,8 +18,7 @@ impl Departure<'_> {
             self.flight.scoreboard.send(data, now, 0);
             self.accounting.counters.data_segs_out = 1;
         }
-        self.flight.timed = 0;
-        self.flight.timed_at = now;
+        self.flight.round_trip.start(0, now);
         self.liveness.arm_user_timeout(self.timers, self.cfg, now);
     }
 }

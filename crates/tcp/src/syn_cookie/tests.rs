@@ -225,7 +225,7 @@ fn a_cookie_has_what_was_offered_and_no_more() {
             let ack = Segment::new(&ack, 0);
             let cookie = SynCookie::check(&ack, &hash, NOW).expect("ours");
             let mut tcb = cookie.open(&cfg, 1460, OFFSET, NOW);
-            assert!(!tcb.flight.is_timing());
+            assert!(!tcb.flight.round_trip.is_running());
             let _ = tcb.on_segment(&ack, NOW.after_us(10_000));
             assert_eq!(tcb.snd.rtt.srtt(), None);
             let info: TcpInfo = tcb.info(NOW);

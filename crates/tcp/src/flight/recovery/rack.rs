@@ -12,7 +12,6 @@
 use super::{AckReport, DUP_THRESH, Recovery};
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
-use crate::flight::XmitTimer;
 use crate::flight::scoreboard::{SentRange, Stamp};
 use crate::pos::{NO_POS, Pos};
 use crate::rtt::RttEstimator;
@@ -272,10 +271,8 @@ impl Flight {
             }
             age >= threshold
         });
-        let then = now.after_us(wait);
-        if wait > 0 && then < self.rto_deadline(snd) {
-            self.timer.kind = XmitTimer::Reorder;
-            self.timer.at = then;
+        if wait > 0 {
+            self.timer.arm_reorder(&snd.rtt, now.after_us(wait));
         }
         lost
     }
@@ -290,7 +287,7 @@ impl Flight {
         if snd.in_flight() == 0 {
             return;
         }
-        self.wait_for_rto(snd, now);
+        self.timer.wait_for_rto(&snd.rtt, now);
         if self.detect_loss_by_time(snd, now) > 0 && self.recovery.is_open() {
             self.repair(snd, congestion, 0);
         }

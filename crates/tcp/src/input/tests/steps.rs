@@ -191,7 +191,7 @@ fn an_echo_is_a_round_trip_if_it_can_be() {
         s.now = s.now.after_ms(200_000);
         s.writes(500);
         s.sent();
-        s.tcb.flight.timed = crate::pos::NO_POS;
+        s.tcb.flight.round_trip.cancel(&mut s.tcb.congestion);
         s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
         let echo = s.tcb.stamps.clock(s.now).wrapping_sub(ago);
         s.timestamps = Some(Timestamps { val: 1_001, echo });
@@ -357,7 +357,7 @@ fn an_echo_that_was_not_agreed_on_is_none() {
         let mut s = Script::established();
         s.writes(500);
         s.sent();
-        s.tcb.flight.timed = crate::pos::NO_POS;
+        s.tcb.flight.round_trip.cancel(&mut s.tcb.congestion);
         s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
         let echo = s.tcb.stamps.clock(s.now).wrapping_sub(echo);
         s.timestamps = Some(Timestamps { val: 1, echo });

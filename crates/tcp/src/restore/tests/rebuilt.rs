@@ -279,9 +279,9 @@ fn a_closed_window_is_still_probed() {
     let since = s.tcb.liveness.stalled_since();
     s.now = s.now.after_ms(100);
     moves(&mut s);
-    assert_eq!(s.tcb.flight.timer.kind, XmitTimer::Persist);
+    assert_eq!(s.tcb.flight.timer.kind(), crate::flight::XmitTimer::Persist);
     let rto = s.tcb.snd.rtt.rto();
-    assert_eq!(s.tcb.flight.timer.at, s.now.after_us(rto));
+    assert_eq!(s.tcb.flight.timer.at(), s.now.after_us(rto));
     assert_eq!(s.tcb.timers.user, since.after_ms(9_000));
     // Nothing is to be sent.
     let mut s = Script::established();
@@ -301,5 +301,5 @@ fn a_closed_window_is_still_probed() {
     s.writes(100);
     let _ = s.arrives(FIN | ACK, 0, 0, 0);
     moves(&mut s);
-    assert_ne!(s.tcb.flight.timer.kind, XmitTimer::Persist);
+    assert_ne!(s.tcb.flight.timer.kind(), crate::flight::XmitTimer::Persist);
 }
