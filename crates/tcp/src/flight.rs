@@ -4,6 +4,18 @@
 //! Owns [`Flight`], which is part of the `Tcb`. Output reports what is sent,
 //! `input/ack.rs` what is acknowledged. All of this state may be discarded: outstanding
 //! data then counts as lost.
+//!
+//! Each part owns its fields, and what one part decides is a method of that part. The methods of
+//! [`Flight`] change several; they are here, in `ack.rs` and in `recovery/`.
+//!
+//! | part | contents | file |
+//! | --- | --- | --- |
+//! | `round_trip` | the round trip that is being timed | `round_trip.rs` |
+//! | `timer` | when something is done about data that is not acknowledged | `loss_timer.rs` |
+//! | `recovery` | what is lost, and its repair | `recovery.rs`, `recovery/` |
+//! | `mtu` | the search for the path's MTU | `plpmtu.rs` |
+//! | `scoreboard` | the ranges in flight: when each was sent, and what became of it | `scoreboard.rs`, `scoreboard/` |
+//! | `record_ends` | the ends of records in what is not acknowledged | `record_ends.rs` |
 
 mod ack;
 mod loss_timer;
@@ -157,11 +169,27 @@ impl Flight {
         i64::from(congestion.controller.cwnd()) - self.pipe(snd) as i64
     }
 
-    /// Whether the range that begins at `pos` is the next to be retransmitted.
-    pub(crate) fn is_lost_from(&self, snd: &SendSide, pos: Pos) -> bool {
-        let lost = self.scoreboard.first_lost(snd.una());
-        lost.is_some_and(|l| l.start == pos)
+    /// Whether the next new segment is a probe of the path's MTU; see
+    /// [`MtuSearch::select_probe`]. There is none while anything is lost or probed for.
+    pub(crate) fn select_mtu_probe(
+        &mut self,
+        snd: &SendSide,
+        congestion: &CongestionState,
+        extra: u16,
+        now: Instant,
+    ) -> ProbeChoice {
+        if !self.recovery.is_quiet() {
+            return ProbeChoice::None;
+        }
+        let (cwnd, room) = (
+            congestion.controller.cwnd(),
+            self.congestion_room(snd, congestion),
+        );
+        self.mtu
+            .select_probe(snd, cwnd, room, extra, self.last_sent, now)
     }
+
+    // ---- Another process. ----
 
     /// The data between SND.UNA and SND.NXT was sent by another process: it counts as
     /// retransmitted now, so that its acknowledgment gives no round-trip sample (RFC 6298

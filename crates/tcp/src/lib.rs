@@ -34,7 +34,7 @@
 //! | `stamps` | timestamps | `stamps.rs` |
 //! | `acks` | acknowledgments that are owed to the peer | `acks.rs` |
 //! | `reassembly` | out-of-order ranges, and the SACK blocks that report them | `reassembly.rs`, `assembler.rs`, `ranges.rs`, `paws.rs` |
-//! | `flight` | what is in flight: scoreboard, loss detection, recovery and the loss timer | `flight.rs`, `flight/` |
+//! | `flight` | what is in flight: scoreboard, loss detection, recovery, the loss timer, the timed round trip, the search for the path's MTU | `flight.rs`, `flight/` |
 //! | `congestion` | the congestion window and pacing | `congestion/` |
 //! | `ecn` | congestion marks: negotiation, feedback and reaction | `ecn.rs`, `ecn/` |
 //! | `fast_open` | data on the SYN | `fast_open.rs`, `fast_open/` |

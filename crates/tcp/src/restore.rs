@@ -272,7 +272,7 @@ fn check_saved(tcb: &Tcb) -> Result<(), Violation> {
 /// Rebuilds the state that was not saved.
 fn rebuild(tcb: &mut Tcb, now: Instant) {
     tcb.rcv.buffer.restart(tcb.rcv.consumed(), now);
-    tcb.flight.on_path_mss_advertised(&tcb.snd);
+    tcb.flight.mtu.on_advertised(&tcb.snd, now);
     let limit = tcb.cfg.max_pacing_rate;
     tcb.settings().set_max_pacing_rate(limit);
     if tcb.state != State::Closed {

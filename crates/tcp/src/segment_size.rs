@@ -35,7 +35,9 @@ impl SegmentSize<'_> {
         let mss = mss.max(MIN_MSS);
         if mss != self.snd.path_mss() {
             self.snd.set_path_mss(mss);
-            self.flight.on_path_mss_advertised(self.snd);
+            self.flight
+                .mtu
+                .on_advertised(self.snd, self.flight.last_sent);
         }
         if self.state == State::SynSent {
             // The same bound applies to a connection opened after this: a path that does

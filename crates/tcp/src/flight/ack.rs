@@ -40,7 +40,7 @@ impl Flight {
             self.round_trip.end(&mut snd.rtt, now);
         } else if !self.round_trip.is_running()
             && let Some(echo) = echo()
-            && !self.may_be_backdated(snd, echo)
+            && !self.recovery.may_be_backdated(snd, echo)
         {
             let clock = stamps.clock(now);
             let elapsed = clock.wrapping_sub(echo);
@@ -64,7 +64,7 @@ impl Flight {
         if h.options.sack.is_empty() || !snd.sack() {
             return;
         }
-        report.dsack = self.find_dsack(snd, h, una);
+        report.dsack = find_dsack(snd, h, una);
         let base = snd.una();
         for (left, right) in h.options.sack.iter() {
             let (start, end) = (snd.pos(left), snd.pos(right));
@@ -76,20 +76,6 @@ impl Flight {
                     .sack(base, start, end, |s| rack.on_delivered(s, true, d));
             }
         }
-    }
-
-    /// RFC 2883 section 4: the first block reports a duplicate if it lies below the
-    /// acknowledgment, or within the second block.
-    fn find_dsack(&self, snd: &SendSide, h: &TcpHeader, una: Pos) -> Option<(Pos, Pos)> {
-        let mut blocks = h
-            .options
-            .sack
-            .iter()
-            .map(|(left, right)| (snd.pos(left), snd.pos(right)));
-        let (start, end) = blocks.next()?;
-        let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
-        let sane = start < end && end <= snd.nxt() && start >= una - i64::from(MAX_DSACK_AGE);
-        (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
     }
 
     /// SND.WND <- SEG.WND, if that is [newer](SendSide::is_newer_window), for a segment
@@ -114,7 +100,9 @@ impl Flight {
         ack: Pos,
         now: Instant,
     ) {
-        let mut delivery = self.start_delivery(snd, stamps, None, now);
+        let mut delivery = self
+            .recovery
+            .start_delivery(&self.scoreboard, snd, stamps, None, now);
         self.mark_delivered(snd.una(), ack, &mut delivery);
         snd.handle_first_ack(ack);
     }
@@ -157,4 +145,18 @@ impl Flight {
         let pipe = self.pipe(snd);
         congestion.sample_rate(&delivered, repeated, pipe, recovering, now);
     }
+}
+
+/// RFC 2883 section 4: the first block reports a duplicate if it lies below the
+/// acknowledgment, or within the second block.
+fn find_dsack(snd: &SendSide, h: &TcpHeader, una: Pos) -> Option<(Pos, Pos)> {
+    let mut blocks = h
+        .options
+        .sack
+        .iter()
+        .map(|(left, right)| (snd.pos(left), snd.pos(right)));
+    let (start, end) = blocks.next()?;
+    let within = |(s, e): (Pos, Pos)| s <= start && end <= e;
+    let sane = start < end && end <= snd.nxt() && start >= una - i64::from(MAX_DSACK_AGE);
+    (sane && (end <= una || blocks.next().is_some_and(within))).then_some((start, end))
 }

@@ -1,13 +1,13 @@
 //! Path MTU discovery that does not depend on ICMP (RFC 4821, RFC 8899).
 //!
-//! Owns [`MtuSearch`]. `timeouts.rs` reports repeated timeouts, `output/` asks whether
-//! the next segment should be a probe, `recovery.rs` reports the fate of a probe,
-//! `icmp.rs` the MTU that a router advertised.
+//! Owns [`MtuSearch`]. `recovery/` reports repeated timeouts and the fate of a probe,
+//! `flight.rs` asks for output whether the next segment should be a probe, and
+//! `segment_size.rs` reports the MTU that a router advertised.
 //!
 //! Routers that drop a packet that is too long are expected to report it, and mostly do;
 //! then nothing happens here until that report is ten minutes old. Some do not report it.
 //! Full segments are then dropped again and again while small ones pass, and after three
-//! timeouts the size is lowered ([`Flight::suspect_black_hole`]). Once data passes again,
+//! timeouts the size is lowered ([`MtuSearch::suspect_black_hole`]). Once data passes again,
 //! a single larger segment is sent as a probe from time to time; if it arrives, its size
 //! is used. The loss of a probe is no sign of congestion, and is recovered without
 //! lowering the window.
@@ -17,7 +17,7 @@
 
 use crate::congestion::CongestionState;
 use crate::flight::AckReport;
-use crate::flight::Flight;
+use crate::flight::scoreboard::Scoreboard;
 use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::time::{Instant, SECOND};
@@ -147,27 +147,23 @@ pub(crate) enum ProbeChoice {
     Send(Pos, Pos),
 }
 
-impl Flight {
+impl MtuSearch {
     /// A router has advertised the path's MTU, which replaces the result of any search.
-    /// It may be wrong, or the path may change, so a search begins after a while.
-    pub(crate) fn on_path_mss_advertised(&mut self, snd: &SendSide) {
-        let ceiling = self.mtu.ceiling;
+    /// It may be wrong, or the path may change, so a search begins after a while. Payload was
+    /// last sent at `last_sent`.
+    pub(crate) fn on_advertised(&mut self, snd: &SendSide, last_sent: Instant) {
+        let ceiling = self.ceiling;
         if snd.path_mss() < ceiling {
-            self.mtu.search_up_to(ceiling, self.search_again_at());
+            self.search_up_to(ceiling, raise_at(last_sent));
         } else {
-            self.mtu = MtuSearch::new(snd.path_mss());
+            *self = MtuSearch::new(snd.path_mss());
         }
-    }
-
-    /// When the present result expires, counted from the last transmission.
-    fn search_again_at(&self) -> Instant {
-        self.last_sent.after_us(RAISE_AFTER)
     }
 
     /// The retransmission timer has expired `retries` times in a row. If segments in
     /// flight are larger than a fallback size, smaller ones are tried (RFC 4821 section
     /// 7.7, RFC 8899 section 4.3). Returns whether the size was lowered.
-    pub(crate) fn suspect_black_hole(
+    pub(super) fn suspect_black_hole(
         &mut self,
         snd: &mut SendSide,
         congestion: &mut CongestionState,
@@ -189,123 +185,118 @@ impl Flight {
             return false;
         };
         let used = snd.path_mss_used();
-        let high = if self.mtu.is_searching() {
-            self.mtu.high
-        } else {
-            used
-        };
-        snd.set_path_mss(smaller);
-        snd.update_mss();
-        congestion.controller.set_mss(snd.mss());
-        self.mtu.search_up_to(high.max(used), now);
-        self.retransmit_for_smaller_mss(snd);
+        let high = if self.is_searching() { self.high } else { used };
+        use_size(smaller, snd, congestion);
+        self.search_up_to(high.max(used), now);
         true
     }
 
     /// Whether a probe is due and can be sent (RFC 4821 section 7.4). It requires SACK,
-    /// which shows the loss of the probe alone, room in both windows, and data that
-    /// follows it. `extra` is the size of options that only some segments carry, bytes.
-    pub(crate) fn select_mtu_probe(
+    /// which shows the loss of the probe alone, room in both windows (`room` in the congestion
+    /// window), and data that follows it. `extra` is the size of options that only some
+    /// segments carry, bytes.
+    pub(super) fn select_probe(
         &mut self,
         snd: &SendSide,
-        congestion: &CongestionState,
+        cwnd: u32,
+        room: i64,
         extra: u16,
+        last_sent: Instant,
         now: Instant,
     ) -> ProbeChoice {
-        let may = self.mtu.is_due(now)
-            && !self.mtu.is_probing()
-            && self.recovery.is_quiet()
-            && snd.sack();
-        if !may {
+        if !self.is_due(now) || self.is_probing() || !snd.sack() {
             return ProbeChoice::None;
         }
         let low = snd.path_mss_used();
-        let size = self.mtu.next(low).min(snd.peer_mss());
+        let size = self.next(low).min(snd.peer_mss());
         if size <= low {
-            self.mtu.high = low;
-            self.mtu.end_narrow_search(low, self.search_again_at());
+            self.high = low;
+            self.end_narrow_search(low, raise_at(last_sent));
             return ProbeChoice::None;
         }
         let len = i64::from(size - (low - snd.mss()) - extra);
         let follow = FOLLOWERS * i64::from(snd.mss());
         let start = snd.nxt();
         let fits = start + len + follow <= snd.edge().min(snd.wnd_edge())
-            && len + follow <= i64::from(congestion.controller.cwnd());
+            && len + follow <= i64::from(cwnd);
         if !fits {
             return ProbeChoice::None;
         }
-        if len > self.congestion_room(snd, congestion) {
+        if len > room {
             return ProbeChoice::Hold;
         }
-        self.mtu.probe = size;
-        self.mtu.start = start;
-        self.mtu.end = start + len;
+        self.probe = size;
+        self.start = start;
+        self.end = start + len;
         ProbeChoice::Send(start, start + len)
     }
 
-    /// Checks whether an acknowledgment covers the probe.
-    pub(crate) fn on_mtu_probe_report(
+    /// Whether an acknowledgment covers the probe: it has arrived, in one piece or
+    /// retransmitted in several.
+    pub(super) fn has_arrived(&self, sent: &Scoreboard, una: Pos, report: AckReport) -> bool {
+        if !self.is_probing() || (report.acked == 0 && report.sacked == 0) {
+            return false;
+        }
+        una >= self.end || sent.is_sacked_within(una, self.start.max(una), self.end)
+    }
+
+    /// The path takes the size of the probe, which has arrived: that is used from now on.
+    pub(super) fn use_probed(
         &mut self,
         snd: &mut SendSide,
         congestion: &mut CongestionState,
-        report: AckReport,
+        last_sent: Instant,
     ) {
-        let m = self.mtu;
-        if !m.is_probing() || (report.acked == 0 && report.sacked == 0) {
-            return;
-        }
-        let una = snd.una();
-        if una < m.end
-            && !self
-                .scoreboard
-                .is_sacked_within(una, m.start.max(una), m.end)
-        {
-            return;
-        }
-        // It has arrived, in one piece or retransmitted in several.
-        self.mtu.probe = 0;
-        if !self.recovery.is_open() {
-            return;
-        }
-        snd.set_path_mss(m.probe);
-        self.mtu.losses = 0;
-        self.mtu.fresh = false;
-        snd.update_mss();
-        congestion.controller.set_mss(snd.mss());
-        self.mtu.end_narrow_search(m.probe, self.search_again_at());
+        let size = core::mem::take(&mut self.probe);
+        self.losses = 0;
+        self.fresh = false;
+        use_size(size, snd, congestion);
+        self.end_narrow_search(size, raise_at(last_sent));
     }
 
     /// Whether the probe is the only lost data; if so, it counts as a failure of that
     /// size.
-    pub(crate) fn mtu_probe_alone_is_lost(&mut self, snd: &SendSide) -> bool {
-        let m = self.mtu;
-        if !m.is_probing() {
-            return false;
-        }
-        let una = snd.una();
-        let alone = self.scoreboard.lost() == (m.end - m.start) as u64
-            && self
-                .scoreboard
-                .first_lost(una)
-                .is_some_and(|s| s.start == m.start && s.end == m.end);
+    pub(super) fn is_lost_alone(
+        &mut self,
+        sent: &Scoreboard,
+        snd: &SendSide,
+        last_sent: Instant,
+    ) -> bool {
+        let alone = self.is_probing()
+            && sent.lost() == (self.end - self.start) as u64
+            && sent
+                .first_lost(snd.una())
+                .is_some_and(|s| s.start == self.start && s.end == self.end);
         if alone {
-            self.mtu_probe_failed(snd);
+            self.fail(snd, last_sent);
         }
         alone
     }
 
-    fn mtu_probe_failed(&mut self, snd: &SendSide) {
-        let (low, again) = (snd.path_mss_used(), self.search_again_at());
-        let m = &mut self.mtu;
-        m.losses += 1;
-        if m.losses >= MAX_PROBES {
-            m.high = m.probe.saturating_sub(1).max(low);
-            m.losses = 0;
-            m.fresh = false;
+    /// The probe was lost.
+    fn fail(&mut self, snd: &SendSide, last_sent: Instant) {
+        let low = snd.path_mss_used();
+        self.losses += 1;
+        if self.losses >= MAX_PROBES {
+            self.high = self.probe.saturating_sub(1).max(low);
+            self.losses = 0;
+            self.fresh = false;
         }
-        m.probe = 0;
-        m.end_narrow_search(low, again);
+        self.probe = 0;
+        self.end_narrow_search(low, raise_at(last_sent));
     }
+}
+
+/// When the present result expires, counted from the last transmission.
+fn raise_at(last_sent: Instant) -> Instant {
+    last_sent.after_us(RAISE_AFTER)
+}
+
+/// The path takes segments of `size` bytes.
+fn use_size(size: u16, snd: &mut SendSide, congestion: &mut CongestionState) {
+    snd.set_path_mss(size);
+    snd.update_mss();
+    congestion.controller.set_mss(snd.mss());
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub(crate) use rack::Delivery;
 
 use crate::congestion::CongestionState;
 use crate::flight::Flight;
+use crate::flight::scoreboard::Scoreboard;
 use crate::pos::Pos;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
@@ -124,6 +125,14 @@ impl Recovery {
         self.phase == Phase::Open
     }
 
+    /// `bytes` were sent.
+    #[inline]
+    pub(crate) fn count_sent(&mut self, bytes: u32) {
+        if self.phase == Phase::Fast {
+            self.reduction.count_sent(bytes);
+        }
+    }
+
     /// Whether nothing but new data, if any, is to be sent.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
@@ -154,6 +163,16 @@ pub(crate) struct AckReport {
     pub(crate) original: bool,
     /// The timestamp that it echoes.
     pub(crate) echo: Option<u32>,
+}
+
+impl AckReport {
+    /// Bytes that it delivers (DeliveredData of RFC 9937). Without SACK, a duplicate
+    /// acknowledgment counts as one segment.
+    fn delivered_data(&self, snd: &SendSide) -> u32 {
+        let more = self.duplicate && !snd.sack();
+        let bytes = self.delivered + if more { u64::from(snd.mss()) } else { 0 };
+        bytes.min(1 << 30) as u32
+    }
 }
 
 /// What the caller has to do after an acknowledgment was processed.
@@ -218,6 +237,31 @@ impl Recovery {
             congestion.grow_window(snd, self.rack.latest_rtt(), bytes, now);
         }
     }
+
+    /// The next range to retransmit, if any: RFC 6675 section 4, NextSeg rules (1) and
+    /// (4). Rule (3), retransmitting data that is not known to be lost, is left out: it
+    /// is harmful where reordering is common.
+    pub(crate) fn next_retransmission(
+        &self,
+        sent: &Scoreboard,
+        snd: &SendSide,
+    ) -> Option<(Pos, Pos)> {
+        if self.is_open() || self.undo.holds_retransmission() {
+            return None;
+        }
+        let una = snd.una();
+        if let Some(lost) = sent.first_lost(una) {
+            return Some((lost.start, lost.end));
+        }
+        // The rescue, rule (4): once per recovery, the last segment below the recovery
+        // point, so that a lost tail does not wait for the timer.
+        if !self.rescued && snd.sack() && snd.nxt() == snd.end() {
+            let from = una.max(sent.highest(una));
+            let start = from.max(self.recover - i64::from(snd.mss()));
+            return (start < self.recover).then_some((start, self.recover));
+        }
+        None
+    }
 }
 
 impl Flight {
@@ -242,7 +286,9 @@ impl Flight {
         self.recovery.on_probe_report(snd, congestion, report);
         self.on_mtu_probe_report(snd, congestion, report);
         self.recovery.adapt_reordering_window(snd, report);
-        let undone = self.undo_if_spurious(snd, congestion, report);
+        let undone = self
+            .recovery
+            .undo_if_spurious(&mut self.scoreboard, snd, congestion, report);
         let advice = Advice {
             undone,
             send_small: self.recovery.undo.holds_retransmission(),
@@ -251,7 +297,7 @@ impl Flight {
             _ if undone => self.recovery.grow(snd, congestion, report, now),
             Phase::Open => {
                 if self.detect_loss(snd, now) > 0 {
-                    self.repair(snd, congestion, self.delivered(snd, report));
+                    self.repair(snd, congestion, report.delivered_data(snd));
                 } else {
                     self.recovery.grow(snd, congestion, report, now);
                 }
@@ -265,26 +311,22 @@ impl Flight {
         advice
     }
 
-    /// The next range to retransmit, if any: RFC 6675 section 4, NextSeg rules (1) and
-    /// (4). Rule (3), retransmitting data that is not known to be lost, is left out: it
-    /// is harmful where reordering is common.
-    pub(crate) fn next_retransmission(&self, snd: &SendSide) -> Option<(Pos, Pos)> {
-        let r = &self.recovery;
-        if r.is_open() || r.undo.holds_retransmission() {
-            return None;
+    /// The path's MTU is known to be larger if an acknowledgment covers the probe of it; not if
+    /// it may have been retransmitted in smaller segments.
+    pub(crate) fn on_mtu_probe_report(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        report: AckReport,
+    ) {
+        if !self.mtu.has_arrived(&self.scoreboard, snd.una(), report) {
+            return;
         }
-        let una = snd.una();
-        if let Some(lost) = self.scoreboard.first_lost(una) {
-            return Some((lost.start, lost.end));
+        if self.recovery.is_open() {
+            self.mtu.use_probed(snd, congestion, self.last_sent);
+        } else {
+            self.mtu.forget_probe();
         }
-        // The rescue, rule (4): once per recovery, the last segment below the recovery
-        // point, so that a lost tail does not wait for the timer.
-        if !r.rescued && snd.sack() && snd.nxt() == snd.end() {
-            let from = una.max(self.scoreboard.highest(una));
-            let start = from.max(r.recover - i64::from(snd.mss()));
-            return (start < r.recover).then_some((start, r.recover));
-        }
-        None
     }
 
     /// `start..end` was retransmitted.
@@ -300,11 +342,11 @@ impl Flight {
         let lost = self.scoreboard.first_lost(una);
         let age = lost.map_or(u64::MAX, |l| l.at.age(now));
         self.scoreboard.repeat(una, start, end, now);
-        self.note_retransmission(snd, stamps, end - start, age, now);
         let r = &mut self.recovery;
+        r.note_retransmission(snd, stamps, end - start, age, now);
         r.rescued |= lost.is_none();
         r.forced = false;
-        self.recovery.count_sent((end - start) as u32);
+        r.count_sent((end - start) as u32);
     }
 }
 

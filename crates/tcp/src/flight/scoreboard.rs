@@ -291,6 +291,11 @@ impl Scoreboard {
         Some(self.get(una, i))
     }
 
+    /// Whether the first range that is lost and not yet retransmitted begins at `pos`.
+    pub(crate) fn is_lost_from(&self, una: Pos, pos: Pos) -> bool {
+        self.first_lost(una).is_some_and(|lost| lost.start == pos)
+    }
+
     /// The end of the highest SACKed range; `una` if there is none.
     pub(crate) fn highest(&self, una: Pos) -> Pos {
         if self.sacked == 0 {

@@ -62,9 +62,13 @@ impl Acknowledgment<'_> {
             echo: self.flags.echo(h),
             ..AckReport::default()
         };
-        let mut delivery = self
-            .flight
-            .start_delivery(self.snd, self.stamps, report.echo, a.now);
+        let mut delivery = self.flight.recovery.start_delivery(
+            &self.flight.scoreboard,
+            self.snd,
+            self.stamps,
+            report.echo,
+            a.now,
+        );
         self.flight
             .handle_sack(self.snd, h, ack.max(old_una), &mut report, &mut delivery);
         let old_window = self.snd.wnd();

@@ -48,7 +48,7 @@ impl SegmentBuilder<'_> {
                 flags |= TcpFlags::PSH;
             } else if data_end != self.snd.push()
                 && !self.flight.record_ends.ends(*self.flags, data_end)
-                && self.flight.is_lost_from(self.snd, end)
+                && self.flight.scoreboard.is_lost_from(self.snd.una(), end)
             {
                 // PSH within a hole has no use: the receiver waits for the rest.
                 flags = flags & !TcpFlags::PSH;

@@ -49,7 +49,10 @@ impl Selection<'_> {
 
     /// The range to retransmit now, FIN included.
     pub(super) fn retransmission(&mut self, max_payload: usize) -> Option<(Pos, Pos)> {
-        let (start, end) = self.flight.next_retransmission(self.snd)?;
+        let (start, end) = self
+            .flight
+            .recovery
+            .next_retransmission(&self.flight.scoreboard, self.snd)?;
         let mss = self.packet_payload();
         let forced = self.flight.recovery.forced;
         let len = (end - start).min(max_payload as i64);

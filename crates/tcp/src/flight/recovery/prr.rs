@@ -1,13 +1,8 @@
 //! Proportional rate reduction (RFC 9937, which replaces RFC 6937): the sending rate in
 //! fast recovery.
 //!
-//! Owns [`Reduction`]. `recovery.rs` starts it, passes it what each acknowledgment
+//! Owns [`Reduction`]. `fast.rs` starts it, passes it what each acknowledgment
 //! delivered and sets the congestion window accordingly; output reports what was sent.
-
-use super::{Phase, Recovery};
-use crate::congestion::CongestionState;
-use crate::flight::Flight;
-use crate::snd::SendSide;
 
 /// The counters of one recovery, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +21,7 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
+    /// Before any recovery.
     pub(super) const fn new() -> Reduction {
         Reduction {
             delivered: 0,
@@ -35,68 +31,45 @@ impl Reduction {
             safe_since_send: 0,
         }
     }
-}
 
-impl Recovery {
-    /// `bytes` were sent during recovery (prr_out).
-    #[inline]
-    pub(crate) fn count_sent(&mut self, bytes: u32) {
-        if self.phase == Phase::Fast {
-            let r = &mut self.reduction;
-            r.out = r.out.saturating_add(bytes);
-            (r.delivered_since_send, r.safe_since_send) = (0, 0);
-        }
-    }
-}
-
-impl Flight {
-    /// A fast recovery begins with an acknowledgment that delivered this much. RFC 9937
-    /// section 6: RecoverFS excludes data SACKed before that one, which will not be
+    /// A recovery begins in which this much is to be delivered (RecoverFS). RFC 9937 section 6:
+    /// that excludes data SACKed before the acknowledgment that began it, which will not be
     /// delivered again.
-    pub(super) fn start_reduction(&mut self, snd: &SendSide, delivered: u32) {
-        let rest = snd.in_flight() - self.scoreboard.sacked();
-        let flight = rest + u64::from(delivered);
-        self.recovery.reduction = Reduction {
-            flight: flight.clamp(1, 1 << 30) as u32,
+    pub(super) fn of(to_deliver: u64) -> Reduction {
+        Reduction {
+            flight: to_deliver.clamp(1, 1 << 30) as u32,
             ..Reduction::new()
-        };
+        }
     }
 
-    /// RFC 9937 section 6: the window is the data in the network plus what this
-    /// acknowledgment permits. `safe` (SafeACK) permits, below the threshold, one segment
-    /// more than was delivered.
-    pub(super) fn reduce_proportionally(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        delivered: u32,
-        safe: bool,
-    ) {
-        let pipe = self.pipe(snd).min(u64::from(u32::MAX)) as u32;
-        let ssthresh = congestion.controller.ssthresh();
-        let mss = u32::from(snd.mss());
-        let forced = self.recovery.forced;
-        let r = &mut self.recovery.reduction;
-        r.delivered = r.delivered.saturating_add(delivered);
-        r.delivered_since_send = r.delivered_since_send.saturating_add(delivered);
-        if safe {
-            r.safe_since_send = r.safe_since_send.saturating_add(mss);
-        }
-        let mut count = if pipe > ssthresh {
-            let share = u64::from(r.delivered) * u64::from(ssthresh);
-            let share = share.div_ceil(u64::from(r.flight)).min(1 << 30) as u32;
-            share.saturating_sub(r.out)
+    /// `bytes` were sent during the recovery (prr_out).
+    #[inline]
+    pub(super) fn count_sent(&mut self, bytes: u32) {
+        self.out = self.out.saturating_add(bytes);
+        (self.delivered_since_send, self.safe_since_send) = (0, 0);
+    }
+
+    /// RFC 9937 section 6: how much may be sent after an acknowledgment that delivered this
+    /// much, with `pipe` in the network. `safe` is one segment for an acknowledgment that is
+    /// safe (SafeACK) and 0 for another: below the threshold, that much more than was delivered
+    /// may be sent.
+    pub(super) fn permit(&mut self, pipe: u32, ssthresh: u32, delivered: u32, safe: u32) -> u32 {
+        self.delivered = self.delivered.saturating_add(delivered);
+        self.delivered_since_send = self.delivered_since_send.saturating_add(delivered);
+        self.safe_since_send = self.safe_since_send.saturating_add(safe);
+        if pipe > ssthresh {
+            let share = u64::from(self.delivered) * u64::from(ssthresh);
+            let share = share.div_ceil(u64::from(self.flight)).min(1 << 30) as u32;
+            share.saturating_sub(self.out)
         } else {
-            let limit = r
+            let limit = self
                 .delivered
-                .saturating_sub(r.out)
-                .max(r.delivered_since_send);
-            limit.saturating_add(r.safe_since_send).min(ssthresh - pipe)
-        };
-        if forced {
-            count = count.max(mss);
+                .saturating_sub(self.out)
+                .max(self.delivered_since_send);
+            limit
+                .saturating_add(self.safe_since_send)
+                .min(ssthresh - pipe)
         }
-        congestion.controller.set_cwnd(pipe.saturating_add(count));
     }
 }
 

@@ -10,9 +10,7 @@
 //! SACKed segments set the window to 0, and RACK then detects what IsLost would.
 
 use super::{AckReport, DUP_THRESH, Recovery};
-use crate::congestion::CongestionState;
-use crate::flight::Flight;
-use crate::flight::scoreboard::{SentRange, Stamp};
+use crate::flight::scoreboard::{Scoreboard, SentRange, Stamp};
 use crate::pos::{NO_POS, Pos};
 use crate::rtt::RttEstimator;
 use crate::snd::SendSide;
@@ -203,6 +201,31 @@ impl Rack {
         }
     }
 
+    /// RFC 8985 section 6.2 step 5, with a reordering window of `reordering` microseconds:
+    /// marks lost data. Returns the number of newly lost bytes, and in how many microseconds
+    /// other data may be lost, 0 if none may.
+    pub(super) fn mark_lost(
+        &self,
+        sent: &mut Scoreboard,
+        una: Pos,
+        reordering: u64,
+        now: Instant,
+    ) -> (u64, u64) {
+        let threshold = u64::from(self.rtt) + reordering;
+        let mut wait = 0;
+        let lost = sent.mark_lost(una, |s| {
+            if !self.is_after(s) {
+                return false;
+            }
+            let age = s.at.age(now);
+            if age < threshold {
+                wait = wait.max(threshold - age);
+            }
+            age >= threshold
+        });
+        (lost, wait)
+    }
+
     /// RACK.reo_wnd, microseconds. `at_once`: in recovery, or DupThresh segments are
     /// SACKed.
     pub(super) fn window(&self, at_once: bool, rtt: &RttEstimator) -> u64 {
@@ -221,86 +244,46 @@ impl Recovery {
         let (una, nxt) = (snd.una(), snd.nxt());
         self.rack.adapt(una, nxt, dsack);
     }
-}
 
-impl Flight {
     /// The state before an acknowledgment that echoes `echo` is processed.
     pub(crate) fn start_delivery(
         &self,
+        sent: &Scoreboard,
         snd: &SendSide,
         stamps: &TimestampState,
         echo: Option<u32>,
         now: Instant,
     ) -> Delivery {
-        let una = snd.una();
         let clock = stamps.clock(now);
         Delivery {
             now,
-            fack: self.scoreboard.highest(una),
+            fack: sent.highest(snd.una()),
             min_rtt: snd.rtt.min_rtt_or(0),
             echo_age: echo.map(|echo| u64::from(clock.wrapping_sub(echo)) * MS),
-            backdating: u64::from(self.recovery.timestamp_backdating(snd)) * MS,
-            recover: self.recovery.recover,
+            backdating: u64::from(self.timestamp_backdating(snd)) * MS,
+            recover: self.recover,
             bytes: 0,
             original: false,
             overtaken: 0,
         }
     }
 
-    fn reordering_window(&self, snd: &SendSide) -> u64 {
+    /// RACK.reo_wnd at present, microseconds.
+    pub(super) fn reordering_window(&self, sent: &Scoreboard, snd: &SendSide) -> u64 {
         let three = u64::from(DUP_THRESH);
-        let at_once = !self.recovery.is_open()
-            || self.recovery.dup_acks >= DUP_THRESH
-            || self.scoreboard.segments_sacked(snd.una(), snd.mss(), three) >= three;
-        self.recovery.rack.window(at_once, &snd.rtt)
-    }
-
-    /// RFC 8985 section 6.2 step 5: marks lost data, returns the number of newly lost
-    /// bytes, and starts the reordering timer for data that may be lost soon.
-    pub(super) fn detect_loss_by_time(&mut self, snd: &SendSide, now: Instant) -> u64 {
-        let rack = self.recovery.rack;
-        let threshold = u64::from(rack.rtt) + self.reordering_window(snd);
-        let mut wait = 0;
-        let lost = self.scoreboard.mark_lost(snd.una(), |s| {
-            if !rack.is_after(s) {
-                return false;
-            }
-            let age = s.at.age(now);
-            if age < threshold {
-                wait = wait.max(threshold - age);
-            }
-            age >= threshold
-        });
-        if wait > 0 {
-            self.timer.arm_reorder(&snd.rtt, now.after_us(wait));
-        }
-        lost
-    }
-
-    /// The reordering timer has expired.
-    pub(crate) fn on_reorder_timeout(
-        &mut self,
-        snd: &SendSide,
-        congestion: &mut CongestionState,
-        now: Instant,
-    ) {
-        if snd.in_flight() == 0 {
-            return;
-        }
-        self.timer.wait_for_rto(&snd.rtt, now);
-        if self.detect_loss_by_time(snd, now) > 0 && self.recovery.is_open() {
-            self.repair(snd, congestion, 0);
-        }
+        let at_once = !self.is_open()
+            || self.dup_acks >= DUP_THRESH
+            || sent.segments_sacked(snd.una(), snd.mss(), three) >= three;
+        self.rack.window(at_once, &snd.rtt)
     }
 
     /// RFC 8985 section 6.3: after a timeout the first segment is lost, and all data that
     /// was sent longer ago than the loss threshold. Before any delivery, everything is
     /// lost.
-    pub(super) fn mark_lost_on_timeout(&mut self, snd: &SendSide, now: Instant) {
-        let una = snd.una();
-        let rack = self.recovery.rack;
-        let threshold = u64::from(rack.rtt) + self.reordering_window(snd);
-        self.scoreboard.mark_lost(una, |s| {
+    pub(super) fn mark_lost_on_timeout(&self, sent: &mut Scoreboard, snd: &SendSide, now: Instant) {
+        let (una, rack) = (snd.una(), self.rack);
+        let threshold = u64::from(rack.rtt) + self.reordering_window(sent, snd);
+        sent.mark_lost(una, |s| {
             !rack.is_known() || s.start == una || s.at.age(now) >= threshold
         });
     }

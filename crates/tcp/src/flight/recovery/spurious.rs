@@ -14,7 +14,7 @@
 
 use super::{AckReport, Phase, Recovery};
 use crate::congestion::CongestionState;
-use crate::flight::Flight;
+use crate::flight::scoreboard::Scoreboard;
 use crate::pos::{NO_POS, Pos};
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
@@ -118,9 +118,7 @@ impl Recovery {
             }
         }
     }
-}
 
-impl Flight {
     /// The retransmission timer has expired; `first`: for the first time since SND.UNA
     /// advanced. RFC 5682 section 2.1 step 1 excludes a timeout during the recovery from
     /// another one.
@@ -130,14 +128,14 @@ impl Flight {
         congestion: &mut CongestionState,
         first: bool,
     ) {
-        let phase = self.recovery.phase;
+        let phase = self.phase;
         // If fast recovery was in progress, its saved state is kept, so that both are
         // undone.
         if phase == Phase::Open || phase == Phase::Mtu {
-            self.recovery.save_for_undo(snd, congestion);
+            self.save_for_undo(snd, congestion);
         }
         let wanted = first && matches!(phase, Phase::Open | Phase::Fast);
-        self.recovery.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
+        self.undo.frto = if wanted { Frto::Repeated } else { Frto::Off };
     }
 
     /// Data was retransmitted that was last sent `age` microseconds ago.
@@ -150,7 +148,7 @@ impl Flight {
         now: Instant,
     ) {
         let stamp = self.stamp_retransmission(snd, stamps, age, now);
-        let undo = &mut self.recovery.undo;
+        let undo = &mut self.undo;
         undo.repeated = undo.repeated.saturating_add(bytes as u32);
         if !undo.stamped {
             undo.stamped = true;
@@ -162,18 +160,19 @@ impl Flight {
     /// if there is some. Returns whether it did.
     pub(super) fn undo_if_spurious(
         &mut self,
+        sent: &mut Scoreboard,
         snd: &SendSide,
         congestion: &mut CongestionState,
         report: AckReport,
     ) -> bool {
-        if self.recovery.undo.from == NO_POS {
+        if self.undo.from == NO_POS {
             return false;
         }
-        let spurious = self.recovery.all_were_duplicates(report)
-            || (report.acked > 0 && self.echo_is_of_original(snd, report))
-            || self.recovery.frto_says_spurious(snd, report);
+        let spurious = self.all_were_duplicates(report)
+            || (report.acked > 0 && self.echo_is_of_original(sent, snd, report))
+            || self.frto_says_spurious(snd, report);
         if spurious {
-            self.undo(snd, congestion);
+            self.undo(sent, snd, congestion);
         }
         spurious
     }
@@ -184,19 +183,17 @@ impl Flight {
     /// nothing while a retransmission is in the network. If none is, the recovery has no
     /// known cause left, as in Linux: loss detection then decides anew about the rest,
     /// with the wider reordering window.
-    fn echo_is_of_original(&self, snd: &SendSide, report: AckReport) -> bool {
-        let undo = &self.recovery.undo;
+    fn echo_is_of_original(&self, sent: &Scoreboard, snd: &SendSide, report: AckReport) -> bool {
+        let undo = &self.undo;
         let older = |echo: u32| (echo.wrapping_sub(undo.stamp) as i32) < 0;
         if !undo.stamped || !report.echo.is_some_and(older) {
             return false;
         }
-        match self.recovery.phase {
+        match self.phase {
             Phase::Loss => true,
             Phase::Fast => {
                 let una = snd.una();
-                self.scoreboard.sacked() == 0
-                    || una >= self.recovery.recover
-                    || self.scoreboard.retransmitted_in_network(una) == 0
+                sent.sacked() == 0 || una >= self.recover || sent.retransmitted_in_network(una) == 0
             }
             Phase::Open | Phase::Mtu => false,
         }
@@ -204,17 +201,17 @@ impl Flight {
 
     /// RFC 4015 section 3.2 and RFC 5682 section 4: restores the state before the
     /// recovery.
-    fn undo(&mut self, snd: &SendSide, congestion: &mut CongestionState) {
-        let undo = self.recovery.undo;
-        let (una, phase) = (snd.una(), self.recovery.phase);
+    fn undo(&mut self, sent: &mut Scoreboard, snd: &SendSide, congestion: &mut CongestionState) {
+        let undo = self.undo;
+        let (una, phase) = (snd.una(), self.phase);
         congestion.controller.undo(undo.cwnd, undo.ssthresh);
-        self.recovery.undo = Undo::new();
+        self.undo = Undo::new();
         if phase == Phase::Fast {
-            self.recovery.rack.note_reordering();
+            self.rack.note_reordering();
         }
         if matches!(phase, Phase::Fast | Phase::Loss) {
-            self.scoreboard.unmark_lost(una);
-            self.recovery.reopen();
+            sent.unmark_lost(una);
+            self.reopen();
         }
     }
 }

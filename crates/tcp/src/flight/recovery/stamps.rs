@@ -8,10 +8,10 @@
 //! retransmission carries a timestamp as old as that of packets that may still be delayed
 //! (`docs/rfc.md`, D52).
 //!
-//! Owns those methods of [`Flight`]. `recovery.rs` calls them for each retransmission,
+//! Owns those methods of [`Recovery`]. `spurious.rs` calls them for each retransmission,
 //! output for its header; code that reads echoes must ask whether an echo is usable.
 
-use crate::flight::{Flight, Recovery};
+use crate::flight::Recovery;
 use crate::snd::SendSide;
 use crate::stamps::TimestampState;
 use crate::time::{Instant, MS};
@@ -27,9 +27,7 @@ impl Recovery {
         }
         (rack.window(false, &snd.rtt) / MS) as u32
     }
-}
 
-impl Flight {
     /// The timestamp of data retransmitted now that was last sent `age` microseconds ago.
     /// It is more recent than that transmission (RFC 3522), and not older than that of an
     /// earlier retransmission, since the receiver's TS.Recent may have either. Data found
@@ -43,21 +41,21 @@ impl Flight {
         now: Instant,
     ) -> u32 {
         let most = (age / (2 * MS)).min(u64::from(u32::MAX)) as u32;
-        let timestamp_backdating = self.recovery.timestamp_backdating(snd).min(most);
+        let timestamp_backdating = self.timestamp_backdating(snd).min(most);
         let stamp = stamps.clock(now).wrapping_sub(timestamp_backdating);
         // The last timestamp is between this one and now, or long ago.
-        let last = self.recovery.last_stamp;
+        let last = self.last_stamp;
         if last.wrapping_sub(stamp) > timestamp_backdating {
-            self.recovery.last_stamp = stamp;
+            self.last_stamp = stamp;
         }
-        self.recovery.last_stamp
+        self.last_stamp
     }
 
     /// Whether an echo may be that of a retransmission with an older timestamp, or older
     /// still: such an echo gives no round-trip sample (RFC 7323 section 4.1).
     pub(crate) fn may_be_backdated(&self, snd: &SendSide, echo: u32) -> bool {
-        let since = self.recovery.last_stamp.wrapping_sub(echo) as i32;
-        self.recovery.timestamp_backdating(snd) > 0 && since >= 0
+        let since = self.last_stamp.wrapping_sub(echo) as i32;
+        self.timestamp_backdating(snd) > 0 && since >= 0
     }
 }
 

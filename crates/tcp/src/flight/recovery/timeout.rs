@@ -26,9 +26,10 @@ impl Flight {
             self.scoreboard.forget_sacked(una);
         }
         self.mtu.forget_probe();
-        self.start_frto(snd, congestion, first);
+        self.recovery.start_frto(snd, congestion, first);
         congestion.controller.on_timeout(window, first);
-        self.mark_lost_on_timeout(snd, now);
+        self.recovery
+            .mark_lost_on_timeout(&mut self.scoreboard, snd, now);
         let nxt = snd.nxt();
         let r = &mut self.recovery;
         r.phase = Phase::Loss;
@@ -50,9 +51,9 @@ impl Flight {
     ) {
         self.detect_loss(snd, now);
         if snd.una() >= self.recovery.recover {
-            self.leave_recovery(congestion);
+            self.recovery.leave(congestion);
             if self.scoreboard.lost() > 0 {
-                return self.enter_fast_recovery(snd, congestion, self.delivered(snd, report));
+                return self.enter_fast_recovery(snd, congestion, report.delivered_data(snd));
             }
         }
         self.recovery.grow(snd, congestion, report, now);

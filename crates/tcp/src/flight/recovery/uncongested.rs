@@ -3,8 +3,10 @@
 //! congestion window is not reduced for it.
 
 use super::{Phase, Recovery};
+use crate::congestion::CongestionState;
 use crate::flight::Flight;
 use crate::snd::SendSide;
+use crate::time::Instant;
 
 impl Recovery {
     /// The lost data was too long, or not accepted yet; the window is not reduced.
@@ -27,6 +29,26 @@ impl Flight {
         if self.recovery.is_open() {
             self.recovery.enter_mtu_recovery(snd);
         }
+    }
+
+    /// The retransmission timer has expired `retries` times in a row, which may be for the size
+    /// of segments: see [`MtuSearch`](crate::flight::MtuSearch). Returns whether smaller ones are
+    /// tried.
+    pub(crate) fn suspect_black_hole(
+        &mut self,
+        snd: &mut SendSide,
+        congestion: &mut CongestionState,
+        ipv6: bool,
+        retries: u8,
+        now: Instant,
+    ) -> bool {
+        let lowered = self
+            .mtu
+            .suspect_black_hole(snd, congestion, ipv6, retries, now);
+        if lowered {
+            self.retransmit_for_smaller_mss(snd);
+        }
+        lowered
     }
 
     /// A closed window has opened. What a timeout retransmitted meanwhile served as a

@@ -23,6 +23,11 @@ fn choice(s: &mut Script, extra: u16) -> ProbeChoice {
         .select_mtu_probe(&t.snd, &t.congestion, extra, s.now)
 }
 
+fn is_lost_alone(s: &mut Script) -> bool {
+    let f = &mut s.tcb.flight;
+    f.mtu.is_lost_alone(&f.scoreboard, &s.tcb.snd, f.last_sent)
+}
+
 /// The probe and three segments behind it, of what is written and of both windows.
 const NEEDED: u32 = 1_460 + 3 * 1_024;
 
@@ -100,18 +105,15 @@ fn a_size_is_given_up_after_two_losses() {
             s.tcb.flight.send(&s.tcb.snd, end, s.now);
         }
         s.tcb.flight.scoreboard.mark_lost_within(0, from, to);
-        let is = s.tcb.flight.mtu_probe_alone_is_lost(&s.tcb.snd);
+        let is = is_lost_alone(&mut s);
         assert_eq!(is, alone, "{from} {to}");
         assert_eq!(s.tcb.flight.mtu.is_probing(), !alone);
     }
     let mut s = searching(0);
-    assert!(
-        !s.tcb.flight.mtu_probe_alone_is_lost(&s.tcb.snd),
-        "none was sent"
-    );
+    assert!(!is_lost_alone(&mut s), "none was sent");
     for (high, losses) in [(1_460, 1), (1_459, 0)] {
         s.tcb.flight.mtu.probe = 1_460;
-        s.tcb.flight.mtu_probe_failed(&s.tcb.snd);
+        s.tcb.flight.mtu.fail(&s.tcb.snd, s.tcb.flight.last_sent);
         let m = s.tcb.flight.mtu;
         assert_eq!((m.high, m.losses, m.probe), (high, losses, 0));
     }
@@ -292,7 +294,7 @@ fn a_search_that_has_nothing_left_ends() {
     s.tcb.flight.mtu.search_up_to(1_049, s.now);
     for _ in 0..2 {
         assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_049));
-        s.tcb.flight.mtu_probe_failed(&s.tcb.snd);
+        s.tcb.flight.mtu.fail(&s.tcb.snd, s.tcb.flight.last_sent);
     }
     let again = s.tcb.flight.last_sent.after_us(RAISE_AFTER);
     assert_eq!(s.tcb.flight.mtu.not_before, again);

@@ -1,8 +1,8 @@
 //! RFC 9937 section 6, acknowledgment by acknowledgment.
 
 use super::*;
-use crate::flight::recovery::AckReport;
 use crate::flight::recovery::tests::{RTT, flight, sacks};
+use crate::flight::recovery::{AckReport, Phase};
 use crate::flight::scoreboard::Stamp;
 use crate::script::Script;
 use crate::time::{Instant, MS};
@@ -27,6 +27,12 @@ fn reduce(s: &mut Script, delivered: u32, safe: bool) -> u32 {
     let pipe = flight.pipe(snd) as u32;
     flight.reduce_proportionally(snd, congestion, delivered, safe);
     congestion.controller.cwnd() - pipe
+}
+
+/// A fast recovery begins with an acknowledgment that delivered this much.
+fn enter(s: &mut Script, delivered: u32) {
+    let (snd, flight, congestion) = (&s.tcb.snd, &mut s.tcb.flight, &mut s.tcb.congestion);
+    flight.enter_fast_recovery(snd, congestion, delivered);
 }
 
 /// Above the threshold: CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out.
@@ -78,12 +84,12 @@ fn the_first_segment_is_sent_in_any_case() {
 fn what_was_reported_before_is_not_to_be_delivered_again() {
     let mut s = flight(true);
     s.tcb.flight.scoreboard.sack(0, 12_000, 20_000, |_| {});
-    s.tcb.flight.start_reduction(&s.tcb.snd, 3_000);
+    enter(&mut s, 3_000);
     let r = s.tcb.flight.recovery.reduction;
     assert_eq!(r.flight, 15_000);
-    assert_eq!((r.delivered, r.out), (0, 0));
+    assert_eq!((r.delivered, r.out), (3_000, 0), "it delivers already");
     s.tcb.flight.scoreboard.sack(0, 0, 20_000, |_| {});
-    s.tcb.flight.start_reduction(&s.tcb.snd, 0);
+    enter(&mut s, 0);
     assert_eq!(s.tcb.flight.recovery.reduction.flight, 1);
 }
 

@@ -204,6 +204,12 @@ fn the_reordering_timer_begins_a_recovery_for_a_loss_alone() {
     assert_eq!(s.tcb.congestion.controller.ssthresh(), 7_000);
 }
 
+fn mark_lost_on_timeout(s: &mut Script) {
+    let f = &mut s.tcb.flight;
+    f.recovery
+        .mark_lost_on_timeout(&mut f.scoreboard, &s.tcb.snd, s.now);
+}
+
 /// RFC 8985 section 6.3: after a timeout the first segment is lost, and what was sent as long ago
 /// as the round trip and the reordering window, to the microsecond.
 #[test]
@@ -218,16 +224,18 @@ fn a_timeout_loses_what_is_old_enough() {
         s.now = s.now.after_ms(10);
     }
     let rack = s.tcb.flight.recovery.rack;
-    let threshold = u64::from(rack.rtt) + s.tcb.flight.reordering_window(&s.tcb.snd);
+    let f = &s.tcb.flight;
+    let window = f.recovery.reordering_window(&f.scoreboard, &s.tcb.snd);
+    let threshold = u64::from(rack.rtt) + window;
     for (late, lost) in [(0, 3_000), (1, 2_000)] {
         let mut s = s.clone();
         s.now = Instant(sent_at[2].0 + threshold - late);
-        s.tcb.flight.mark_lost_on_timeout(&s.tcb.snd, s.now);
+        mark_lost_on_timeout(&mut s);
         assert_eq!(s.tcb.flight.scoreboard.lost(), lost);
     }
     // However young it is, the first one is lost.
     s.now = sent_at[0].after_us(1);
-    s.tcb.flight.mark_lost_on_timeout(&s.tcb.snd, s.now);
+    mark_lost_on_timeout(&mut s);
     assert_eq!(s.tcb.flight.scoreboard.lost(), 1_000);
 }
 
@@ -236,11 +244,11 @@ fn a_timeout_loses_what_is_old_enough() {
 fn the_age_of_an_echo_is_in_milliseconds() {
     let s = stamped_flight(true, 100_000);
     let echo = s.tcb.stamps.clock(s.now).wrapping_sub(7);
-    let t = &s.tcb;
-    let d = t
-        .flight
-        .start_delivery(&t.snd, &t.stamps, Some(echo), s.now);
-    assert_eq!(d.echo_age, Some(7_000));
-    let d = t.flight.start_delivery(&t.snd, &t.stamps, None, s.now);
-    assert_eq!(d.echo_age, None);
+    let (t, f) = (&s.tcb, &s.tcb.flight);
+    for (echo, age) in [(Some(echo), Some(7_000)), (None, None)] {
+        let d = f
+            .recovery
+            .start_delivery(&f.scoreboard, &t.snd, &t.stamps, echo, s.now);
+        assert_eq!(d.echo_age, age);
+    }
 }

@@ -71,14 +71,16 @@ fn a_repetition_is_not_older_than_the_one_before() {
     assert_eq!(
         s.tcb
             .flight
+            .recovery
             .stamp_retransmission(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now),
         stamp
     );
     s.now = s.now.after_ms(u64::from(LATE_MS));
-    let later = s
-        .tcb
-        .flight
-        .stamp_retransmission(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now);
+    let later =
+        s.tcb
+            .flight
+            .recovery
+            .stamp_retransmission(&s.tcb.snd, &s.tcb.stamps, u64::MAX, s.now);
     assert_eq!(s.now.millis32() - later, 2 * LATE_MS);
 }
 
