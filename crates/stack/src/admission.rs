@@ -72,7 +72,10 @@ impl Admission<'_> {
         let (session_key, options) = (socket.session, socket.options);
         let port = socket.local?.port();
         let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
-        let (is_own, now) = (self.link.is_local(remote.ip().to_canonical()), self.now);
+        let (is_own, now) = (
+            self.link.addresses.contains(remote.ip().to_canonical()),
+            self.now,
+        );
         let listener = self.endpoints.sockets.get_mut(listener_key)?;
         let Kind::Listener(l) = &mut listener.kind else {
             return None;

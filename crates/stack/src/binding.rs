@@ -54,10 +54,10 @@ impl Binding<'_> {
                 .options
                 .destination(local)
                 .map_err(|_| RequestError::Invalid)?;
-            let to_all = kind == SocketKind::Datagram && self.link.is_for_all(local.ip());
+            let to_all = kind == SocketKind::Datagram && self.link.addresses.is_for_all(local.ip());
             // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
             let is_any = local.ip().is_unspecified();
-            if !is_any && !to_all && !self.link.is_local(local.ip()) {
+            if !is_any && !to_all && !self.link.addresses.contains(local.ip()) {
                 return Err(RequestError::AddressNotAvailable);
             }
         }
@@ -193,7 +193,7 @@ impl Binding<'_> {
             // As Linux has it, it keeps that address with its next peers.
             socket.local = Some(from_source);
             self.demux.udp.move_to(from_source, key);
-        } else if !self.link.is_for_all(local.ip()) {
+        } else if !self.link.addresses.is_for_all(local.ip()) {
             return Ok(as_family(local, v6));
         }
         Ok(as_family(from_source, v6))

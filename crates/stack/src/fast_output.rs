@@ -7,8 +7,8 @@
 
 use crate::address_pair::{AddressPair, Service};
 use crate::bytes::put;
-use crate::link::{Link, tcp_ipv4_header, tcp_ipv6_header};
-use longshore_frames::{GsoKind, LinkKind, PortError, TxChecksum, TxFrame, TxGso};
+use crate::link::{Device, Link, tcp_ipv4_header, tcp_ipv6_header};
+use longshore_frames::{GsoKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::{Ipv4Template, Ipv6Template};
 use longshore_tcp::PlainTransmit;
 use longshore_wire::MacAddr;
@@ -56,7 +56,7 @@ impl Headers {
         link: &Link,
         addresses: &AddressPair,
         ports: (u16, u16),
-        station: MacAddr,
+        neighbor: MacAddr,
         service: Service,
     ) -> Self {
         let (ether_type, ip, pseudo) = match *addresses {
@@ -73,8 +73,8 @@ impl Headers {
         };
         let mut bytes = [0; ethernet::HEADER_LEN];
         EthernetHeader {
-            destination: station,
-            source: link.mac,
+            destination: neighbor,
+            source: link.device.mac(),
             ether_type,
         }
         .emit(&mut bytes);
@@ -88,27 +88,27 @@ impl Headers {
 
     /// Whether they are still what they were made for.
     #[inline]
-    fn are_good(&self, link: &Link, station: MacAddr, service: Service) -> bool {
-        let (stations, _) = self.ethernet.as_chunks::<{ size_of::<MacAddr>() }>();
-        *stations == [station.0, link.mac.0] && self.ip.is_of(service)
+    fn are_good(&self, link: &Link, neighbor: MacAddr, service: Service) -> bool {
+        let (macs, _) = self.ethernet.as_chunks::<{ size_of::<MacAddr>() }>();
+        *macs == [neighbor.0, link.device.mac().0] && self.ip.is_of(service)
     }
 
     /// Brings `kept` up to date: segments from one address and port to the other go to this
-    /// `station`, with this `service`.
+    /// `neighbor`, with this `service`.
     #[inline]
     pub(crate) fn keep<'a>(
         kept: &'a mut Option<Self>,
         link: &Link,
         addresses: &AddressPair,
         ports: (u16, u16),
-        station: MacAddr,
+        neighbor: MacAddr,
         service: Service,
     ) -> &'a Self {
-        let good = (kept.as_ref()).is_some_and(|h| h.are_good(link, station, service));
+        let good = (kept.as_ref()).is_some_and(|h| h.are_good(link, neighbor, service));
         if !good {
             *kept = None;
         }
-        kept.get_or_insert_with(|| Self::new(link, addresses, ports, station, service))
+        kept.get_or_insert_with(|| Self::new(link, addresses, ports, neighbor, service))
     }
 }
 
@@ -128,18 +128,22 @@ impl Link {
                 let identification = self.next_identification();
                 let write = |to: &mut _| ip.write(to, length, identification);
                 let kind = GsoKind::Tcp4;
-                self.send_behind::<{ ipv4::HEADER_LEN }>(headers, write, kind, segment, payload)
+                self.device
+                    .send_behind::<{ ipv4::HEADER_LEN }>(headers, write, kind, segment, payload)
             }
             IpTemplate::V6(ip) => {
                 // No segment of IPv6 is longer than a packet.
                 let write = |to: &mut _| ip.write(to, length as u16);
                 let kind = GsoKind::Tcp6;
-                self.send_behind::<{ ipv6::HEADER_LEN }>(headers, write, kind, segment, payload)
+                self.device
+                    .send_behind::<{ ipv6::HEADER_LEN }>(headers, write, kind, segment, payload)
             }
         }
     }
+}
 
-    /// As `send_plain`, where `write` writes the IP header of `IP_LEN` bytes.
+impl Device {
+    /// As [`Link::send_plain`], where `write` writes the IP header of `IP_LEN` bytes.
     #[inline]
     fn send_behind<const IP_LEN: usize>(
         &mut self,
@@ -164,7 +168,7 @@ impl Link {
         let end = lower + tcp_len;
         let length = tcp_len as u32 + segment.payload_len;
         let pseudo = Partial::of_word(headers.pseudo).with_length(length);
-        let offload = self.capabilities.tx_checksum;
+        let offload = self.capabilities().tx_checksum;
         let sum = if offload {
             pseudo.unfinished()
         } else {
@@ -176,11 +180,8 @@ impl Link {
         };
         let field = lower + CHECKSUM_OFFSET;
         put(&mut frame, field, &sum.to_be_bytes());
-        let skip = match self.capabilities.link {
-            LinkKind::Ethernet { .. } => 0,
-            LinkKind::Ip => IP,
-        };
-        self.port.send(&TxFrame {
+        let skip = if self.is_bare() { IP } else { 0 };
+        self.send(&TxFrame {
             headers: frame.get(skip..end).unwrap_or_default(),
             payload,
             checksum: offload.then_some(TxChecksum {
@@ -254,7 +255,7 @@ mod tests {
     ) {
         let (port, mut wire) = pair(&config);
         let mut link = link(port);
-        let station = MacAddr([2, 0, 0, 0, 0, 9]);
+        let neighbor = MacAddr([2, 0, 0, 0, 0, 9]);
         let segment = PlainTransmit {
             header: Plain {
                 control: control(TcpFlags::ACK | TcpFlags::PSH, timestamps),
@@ -269,7 +270,7 @@ mod tests {
         };
         let payload: Vec<_> = payload.iter().map(|p| IoSlice::new(p)).collect();
         let (mut kept, service) = (None, service(63, 2));
-        let headers = *Headers::keep(&mut kept, &link, addresses, PORTS, station, service);
+        let headers = *Headers::keep(&mut kept, &link, addresses, PORTS, neighbor, service);
         assert_eq!(kept, Some(headers));
         link.send_plain(&headers, &segment, &payload).unwrap();
 
@@ -290,7 +291,7 @@ mod tests {
         let gso = (segment.payload_len > u32::from(mss)).then_some(mss);
         link.send_segment(
             addresses,
-            NextHop::Neighbor(station),
+            NextHop::Neighbor(neighbor),
             service,
             &header,
             &payload,
@@ -351,11 +352,11 @@ mod tests {
     fn another_way_makes_other_headers() {
         let (port, _wire) = pair(&MemoryConfig::default());
         let mut link = link(port);
-        let our_mac = link.mac;
+        let our_mac = link.device.mac();
         for addresses in both_versions() {
             let mut kept = None;
-            let mut keep = |link: &Link, station, service| {
-                *Headers::keep(&mut kept, link, &addresses, PORTS, station, service)
+            let mut keep = |link: &Link, neighbor, service| {
+                *Headers::keep(&mut kept, link, &addresses, PORTS, neighbor, service)
             };
             let ways = [1, 2].map(|n| MacAddr([2, 0, 0, 0, 0, n]));
             let one = keep(&link, ways[0], service(64, 0));
@@ -367,10 +368,10 @@ mod tests {
             let nearer = keep(&link, ways[1], service(63, 8));
             assert_ne!(marked.ip, nearer.ip);
             // The interface has another address now.
-            link.mac = MacAddr([2, 0, 0, 0, 0, 77]);
+            link.device.set_mac(MacAddr([2, 0, 0, 0, 0, 77]));
             let moved = keep(&link, ways[1], service(63, 8));
-            assert_eq!(moved.ethernet[6..12], link.mac.0);
-            link.mac = our_mac;
+            assert_eq!(moved.ethernet[6..12], link.device.mac().0);
+            link.device.set_mac(our_mac);
         }
     }
 }

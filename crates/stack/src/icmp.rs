@@ -43,7 +43,13 @@ impl IcmpErrors<'_> {
         let error = reported.error;
         let local = SocketAddr::new(error.source, error.src_port);
         let remote = SocketAddr::new(error.destination, error.dst_port);
-        if !self.handshakes.responder.link.is_local(error.source) {
+        if !self
+            .handshakes
+            .responder
+            .link
+            .addresses
+            .contains(error.source)
+        {
             return false;
         }
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {

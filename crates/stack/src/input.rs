@@ -48,7 +48,7 @@ impl Packet<'_> {
     /// Whether that is none of them, but a group's or everybody's.
     pub(crate) fn is_for_all(&self, link: &Link) -> bool {
         match self {
-            Self::V4(ip) => !link.is_ours(ip.destination),
+            Self::V4(ip) => !link.addresses.is_ours(ip.destination),
             Self::V6(packet) => packet.header.destination.is_multicast(),
         }
     }
@@ -156,7 +156,7 @@ impl PacketInput<'_> {
     /// A frame from the port of which nothing is known beforehand.
     pub(crate) fn frame<'p>(&mut self, frame: &'p [u8], meta: &RxMeta) -> Arrived<'p> {
         let gso = meta.gso.map_or(0, |g| g.size);
-        if self.responder.link.capabilities.link_header_len() == 0 {
+        if self.responder.link.device.is_bare() {
             return if is_ipv6(frame) {
                 self.packet6(frame, meta.checksum, gso, false)
             } else {
@@ -168,7 +168,7 @@ impl PacketInput<'_> {
             Err(e) => return self.drop_wire(e),
         };
         let broadcast = !header.destination.is_unicast();
-        if !broadcast && header.destination != self.responder.link.mac {
+        if !broadcast && header.destination != self.responder.link.device.mac() {
             return self.drop(EngineDrop::NotOurMac);
         }
         let payload = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
@@ -187,7 +187,7 @@ impl PacketInput<'_> {
                 Ok(_) => Arrived::Nothing,
                 Err(e) => self.drop_wire(e),
             },
-            EtherType::Ipv6 if self.responder.link.v6.is_some() => {
+            EtherType::Ipv6 if self.responder.link.addresses.has_v6() => {
                 self.packet6(payload, meta.checksum, gso, broadcast)
             }
             _ => self.drop(EngineDrop::UnknownEtherType),
@@ -221,7 +221,8 @@ impl PacketInput<'_> {
         broadcast: bool,
     ) -> Arrived<'p> {
         let link = &*self.responder.link;
-        let found = longshore_net::input::classify_from_wire(packet, |ip| link.is_ours(ip));
+        let found =
+            longshore_net::input::classify_from_wire(packet, |ip| link.addresses.is_ours(ip));
         let (header, range, broadcast) = match found {
             Ok((header, range)) => (header, range, broadcast),
             Err(DropReason::NotForUs) if self.responder.link.takes_group(packet) => {
@@ -308,10 +309,12 @@ impl PacketInput<'_> {
             return self.own_packet6(packet, gso);
         }
         let link = &*self.responder.link;
-        match longshore_net::input::classify(packet, |ip| link.is_ours(ip) || link.takes4(ip)) {
+        match longshore_net::input::classify(packet, |ip| {
+            link.addresses.is_ours(ip) || link.takes4(ip)
+        }) {
             Ok((header, range)) => {
                 let payload = packet.get(range).unwrap_or_default();
-                let to_all = !link.is_ours(header.destination);
+                let to_all = !link.addresses.is_ours(header.destination);
                 self.transport4(header, payload, RxChecksum::Valid, gso, to_all)
             }
             Err(reason) => self.drop_net(reason),

@@ -1,13 +1,26 @@
 //! The way out: routes, neighbours and the port.
 //!
-//! Owns the port and everything that says where a packet goes; of IPv6, [`Link6`] has
-//! what IPv4 has no like of. `output` builds the packets.
+//! Owns [`Link`], which is composed of parts. Each owns its fields, and what needs one part alone
+//! borrows that: `output` builds packets and asks `hops` for their way, input asks `addresses`
+//! whether a packet is for us. The methods of [`Link`] take several.
+//!
+//! | part | contents | file |
+//! | --- | --- | --- |
+//! | `device` | the port, what it can do, our hardware address; frames out | `device.rs` |
+//! | `addresses` | our own addresses | `local_addresses.rs` |
+//! | `hops` | routes, neighbours, and the packets that wait for these | `next_hops.rs`, `routing.rs` |
+//! | `auto` | DHCP's client and what routers advertise | `automatic.rs` |
+//! | `groups` | groups that programs have joined | `memberships.rs` |
+//! | `announcing` | what is done when the link has come back | `link_return.rs` |
 
 pub(crate) mod automatic;
+mod device;
 mod held;
 mod link_return;
+mod local_addresses;
 mod memberships;
 mod neighbors;
+mod next_hops;
 mod packets;
 pub(crate) mod routing;
 pub(crate) mod v6;
@@ -15,36 +28,30 @@ mod whole;
 
 use crate::address_pair::headers_of_segment;
 use crate::bytes::{part, put};
-use crate::secrets::Secrets;
+use crate::secrets::{Purpose, Secrets};
 use automatic::{Automatic, AutomaticState};
+pub(crate) use device::Device;
 use link_return::Announcements;
-use longshore_frames::{
-    Capabilities, GsoKind, LinkKind, Port, PortError, TxChecksum, TxFrame, TxGso,
-};
-use longshore_net::neighbor::Neighbors;
+use local_addresses::{LocalAddresses, LocalAddresses6};
+use longshore_frames::{GsoKind, LinkKind, Port, PortError};
 use longshore_net::pmtu::PathMtu;
-use longshore_net::route::Routes;
 use longshore_net::{Cidr, Instant as NetInstant};
 use longshore_tcp::{FastOpenCache, Instant};
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
-use longshore_wire::ethernet::{self, EtherType, EthernetHeader, Wanted};
+use longshore_wire::ethernet::{self, EtherType};
 use longshore_wire::ipv4::{self, Ipv4Header};
 use memberships::Memberships;
+use next_hops::NextHops;
 pub(crate) use packets::{tcp_ipv4_header, tcp_ipv6_header};
 use routing::{AddressError, routes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};
-use v6::Link6;
 pub(crate) use whole::WholeMessage;
 
-/// Neighbours of one version of IP remembered at most.
-pub(crate) const NEIGHBORS: usize = 1024;
 /// What every link of IPv6 takes (RFC 8200 section 5), in bytes.
 const LEAST_MTU_V6: usize = 1280;
-/// How often progress towards one destination tells of its next hop, in microseconds.
-const CONFIRM_AFTER: u64 = 1_000_000;
 /// The longest link and IP header that we write.
 pub(crate) const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 /// Room for all headers of a segment.
@@ -98,54 +105,33 @@ pub struct Interface<'a> {
     pub automatic: &'a Automatic,
 }
 
-/// The way out.
+/// The way out: parts that own their fields, and what takes several of them.
 pub(crate) struct Link {
-    pub(crate) port: Box<dyn Port>,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) mac: MacAddr,
-    /// IPv4 packets to that.
-    pub(crate) wanted: Wanted,
-    /// Its IPv4 address, if it has one.
-    pub(crate) v4: Option<Cidr>,
-    pub(crate) own_v4: Option<Ipv4Addr>,
-    /// Its IPv6 addresses, if it has any.
-    pub(crate) v6: Option<Link6>,
-    pub(crate) routes: Routes,
-    /// The destination that was looked up last of those behind a neighbor, and its next hop:
-    /// what follows to it is not looked up again.
-    last_route: Option<(Ipv4Addr, Ipv4Addr)>,
-    pub(crate) neighbors: Neighbors,
+    /// The interface that frames go through.
+    pub(crate) device: Device,
+    pub(crate) addresses: LocalAddresses,
+    /// Routes and neighbours.
+    pub(crate) hops: NextHops,
     pub(crate) pmtu: PathMtu,
     /// What servers have shown of Fast Open.
     pub(crate) fast_open: FastOpenCache,
     /// A datagram that is put together, to be cut in another way; kept for its memory.
     pub(crate) scratch: Vec<u8>,
+    /// Those of the last packets of both versions that may be fragmented.
     identification: u16,
-    pub(crate) gateways: Vec<IpAddr>,
-    /// Of whom it was said last that what we send arrives, and when.
-    pub(crate) confirmed: Option<(IpAddr, Instant)>,
-    /// Stations are still to be told that we are here.
-    pub(crate) announcing: Announcements,
+    identification6: u32,
+    /// Our addresses are still to be announced.
+    announcing: Announcements,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<OwnPacket>,
-    /// Whether 127.0.0.0/8 and ::1 are ours.
-    pub(crate) loopback: bool,
     /// Where addresses come from that nobody has typed.
-    pub(crate) auto: Option<Box<AutomaticState>>,
+    auto: Option<Box<AutomaticState>>,
     /// The groups that programs have joined.
-    pub(crate) groups: Memberships,
+    groups: Memberships,
 }
 
 pub(crate) fn net_time(now: Instant) -> NetInstant {
     NetInstant(now.0)
-}
-
-/// Our address on the port's link; nothing where there is no link layer.
-fn mac_of(capabilities: &Capabilities) -> MacAddr {
-    match capabilities.link {
-        LinkKind::Ethernet { mac } => MacAddr(mac),
-        LinkKind::Ip => MacAddr::default(),
-    }
 }
 
 /// Addresses by their version of IP; there is one of IPv4 at most.
@@ -171,52 +157,41 @@ impl Link {
         secrets: &Secrets,
         now: Instant,
     ) -> Result<Self, AddressError> {
-        let capabilities = *port.capabilities();
-        let mac = mac_of(&capabilities);
+        let device = Device::new(port);
+        let capabilities = device.capabilities();
         let (v4, v6) = by_version(addresses)?;
         let ethernet = capabilities.link != LinkKind::Ip;
-        let auto = AutomaticState::new(automatic, &capabilities, v4, gateways, secrets, now)?;
+        let auto = AutomaticState::new(automatic, capabilities, v4, gateways, secrets, now)?;
         let routers = auto.as_ref().and_then(|auto| auto.routers.as_ref());
         let v6 = match v6[..] {
             [] if routers.is_none() => None,
             _ if capabilities.mtu < LEAST_MTU_V6 => {
                 return Err(AddressError::Mtu(capabilities.mtu));
             }
-            _ => Some(Link6::new(
+            _ => Some(LocalAddresses6::new(
                 &v6,
-                ethernet.then_some(mac),
+                ethernet.then_some(device.mac()),
                 routers,
                 secrets,
                 now,
             )?),
         };
-        let own_v4 = match v4.map(|c| c.address) {
-            Some(IpAddr::V4(ip)) => Some(ip),
-            _ => None,
-        };
         if v4.is_none() && v6.is_none() && auto.is_none() {
             return Err(AddressError::None);
         }
+        let addresses = LocalAddresses::new(v4, v6, loopback);
+        let routes = routes(v4, addresses.on_link6(), gateways, ethernet)?;
         let mut link = Self {
-            port,
-            capabilities,
-            mac,
-            wanted: Wanted::new(mac, EtherType::Ipv4),
-            v4,
-            own_v4,
-            routes: routes(v4, v6.iter().flat_map(Link6::on_link), gateways, ethernet)?,
-            v6,
-            last_route: None,
-            neighbors: Neighbors::new(NEIGHBORS),
+            device,
+            addresses,
+            hops: NextHops::new(routes, gateways),
             pmtu: PathMtu::new(),
             fast_open: FastOpenCache::new(),
             scratch: Vec::new(),
             identification: 1,
-            gateways: gateways.to_vec(),
-            confirmed: None,
+            identification6: secrets.number(Purpose::Identification6) as u32,
             announcing: Announcements::OFF,
             own: VecDeque::new(),
-            loopback,
             auto,
             groups: Memberships::new(secrets),
         };
@@ -224,37 +199,13 @@ impl Link {
         Ok(link)
     }
 
-    /// Whether `ip` is one of our addresses.
-    #[inline]
-    pub(crate) fn is_ours(&self, ip: Ipv4Addr) -> bool {
-        Some(ip) == self.own_v4 || (self.loopback && ip.is_loopback())
-    }
-
     /// The port's interface has come, changed or gone.
     pub(crate) fn take_port_events(&mut self, now: Instant) {
-        let mac = self.mac;
-        if self.port.take_link_events() {
-            self.capabilities = *self.port.capabilities();
-            self.mac = mac_of(&self.capabilities);
-            self.wanted = Wanted::new(self.mac, EtherType::Ipv4);
-        }
+        let has_returned = self.device.take_events();
         self.show_addresses();
-        if self.port.link_has_returned() || self.mac != mac {
+        if has_returned {
             self.link_returned(now);
         }
-    }
-
-    /// Whether `ip` is one of our addresses, of either version.
-    pub(crate) fn is_local(&self, ip: IpAddr) -> bool {
-        match ip {
-            IpAddr::V4(ip) => self.is_ours(ip),
-            IpAddr::V6(ip) => self.is_ours6(ip),
-        }
-    }
-
-    /// All addresses, for those who ask.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
-        self.v4.into_iter().chain(self.addresses6())
     }
 
     /// Our address towards `to`.
@@ -262,23 +213,23 @@ impl Link {
         match to {
             // To each of its loopback addresses a host goes from the first.
             IpAddr::V4(ip) if ip.is_loopback() => return Some(Ipv4Addr::LOCALHOST.into()),
-            _ if self.is_local(to) => return Some(to),
+            _ if self.addresses.contains(to) => return Some(to),
             _ => {}
         }
-        let hop = match self.routes.lookup(to) {
+        let hop = match self.hops.routes().lookup(to) {
             Some(hop) => hop,
-            None if self.is_for_all(to) => return self.source_for_all(to),
+            None if self.addresses.is_for_all(to) => return self.addresses.source_for_all(to),
             None => return None,
         };
         match to {
             IpAddr::V4(_) => Some(hop.source),
-            IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
+            IpAddr::V6(to) => self.addresses.source_for6(to).map(IpAddr::V6),
         }
     }
 
     /// The largest packet that gets through to `to`.
     pub(crate) fn mtu_to(&self, to: IpAddr, now: Instant) -> usize {
-        if self.is_local(to) {
+        if self.addresses.contains(to) {
             return usize::from(u16::MAX);
         }
         let link = self.link_mtu(to);
@@ -292,41 +243,14 @@ impl Link {
         mtu.saturating_sub(headers_of_segment(to)).min(65_495) as u16
     }
 
-    /// The address that `ip` stands for: connecting to the wildcard means to oneself, as in
-    /// Linux.
-    pub(crate) fn own_for_wildcard(&self, ip: IpAddr) -> IpAddr {
-        if !ip.is_unspecified() {
-            return ip;
-        }
-        let mut own = self.addresses().map(|c| c.address);
-        own.find(|own| own.is_ipv4() == ip.is_ipv4()).unwrap_or(ip)
-    }
-
     /// The largest packet of the version of `to` that the link takes.
     pub(crate) fn link_mtu(&self, to: IpAddr) -> usize {
-        let link = self.capabilities.mtu.min(65_535);
+        let link = self.device.capabilities().mtu.min(65_535);
         let advised = self.auto.as_ref().and_then(|auto| auto.mtu_to(to));
         advised.map_or(link, |advised| link.min(advised))
     }
 
-    /// What we send to `to` arrives there, as its acknowledgments prove (RFC 4861
-    /// section 7.3.1): the next hop need not be asked. Not more than once a second is
-    /// worth the search.
-    pub(crate) fn confirm(&mut self, to: IpAddr, now: Instant) {
-        if let Some((last, at)) = self.confirmed
-            && last == to
-            && now.0.saturating_sub(at.0) < CONFIRM_AFTER
-        {
-            return;
-        }
-        self.confirmed = Some((to, now));
-        match self.routes.lookup(to).map(|hop| hop.next_hop) {
-            Some(IpAddr::V4(hop)) => self.neighbors.confirm(hop, net_time(now)),
-            Some(IpAddr::V6(hop)) => self.confirm6(hop, now),
-            None => {}
-        }
-    }
-
+    /// The identification of the next IPv4 packet that may be fragmented.
     #[inline]
     pub(crate) fn next_identification(&mut self) -> u16 {
         self.identification = self.identification.wrapping_add(1);
@@ -370,7 +294,7 @@ impl Link {
         let end = start + transport.header_len;
         let (own, waits) = (hop == NextHop::Local, hop == NextHop::Resolving);
         let summed = transport.checksum_at != NO_CHECKSUM;
-        let offload = !own && !waits && summed && self.capabilities.tx_checksum;
+        let offload = !own && !waits && summed && self.device.capabilities().tx_checksum;
         if summed {
             let sum = if offload {
                 pseudo.unfinished()
@@ -394,30 +318,12 @@ impl Link {
             self.hold(part(buffer, ethernet::HEADER_LEN..end), transport);
             return Ok(());
         }
-        let link_len = self.capabilities.link_header_len();
-        let skip = ethernet::HEADER_LEN - link_len;
-        if let (NextHop::Neighbor(mac), true) = (hop, link_len != 0) {
-            let header = EthernetHeader {
-                destination: mac,
-                source: self.mac,
-                ether_type,
-            };
-            header.emit(buffer);
-        }
-        let checksum_offset = transport.checksum_at as u16;
-        self.port.send(&TxFrame {
-            headers: part(buffer, skip..end),
-            payload: transport.payload,
-            checksum: offload.then_some(TxChecksum {
-                start: (start - skip) as u16,
-                offset: checksum_offset,
-            }),
-            gso: transport.gso.map(|(kind, size)| TxGso {
-                kind,
-                size,
-                header_len: (end - skip) as u16,
-            }),
-        })
+        let to = match hop {
+            NextHop::Neighbor(mac) => Some(mac),
+            _ => None,
+        };
+        self.device
+            .send_packet(to, ether_type, (buffer, start), offload, transport)
     }
 }
 

@@ -4,18 +4,15 @@ use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::fast_output::Headers;
 use crate::fetched::Fetch;
-use crate::link::{HEADER_ROOM, LOWER_HEADERS, Link, NextHop, Transport};
+use crate::link::{Link, NextHop};
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Socket};
 use crate::sockets::Sockets;
+use longshore_frames::PortError;
 use longshore_frames::in_place;
-use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{Crossings, Moved, SharedBytes};
 use longshore_tcp::{Instant, State};
-use longshore_wire::ipv4::{Ipv4Header, protocol};
-use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -35,29 +32,6 @@ pub(crate) enum Sent {
     More,
     /// The next hop is not known yet.
     Unresolved,
-}
-
-impl Link {
-    /// Sends a TCP segment.
-    pub(crate) fn send_tcp(
-        &mut self,
-        ip: &Ipv4Header,
-        hop: NextHop,
-        header: &TcpHeader,
-        payload: &[IoSlice<'_>],
-        gso: Option<u16>,
-    ) -> Result<(), PortError> {
-        let mut buffer = [0u8; HEADER_ROOM];
-        let header_len = header.emit(&mut buffer[LOWER_HEADERS..]);
-        let transport = Transport {
-            protocol: protocol::TCP,
-            header_len,
-            checksum_at: CHECKSUM_OFFSET,
-            payload,
-            gso: gso.map(|size| (GsoKind::Tcp4, size)),
-        };
-        self.send_ipv4(ip, hop, &mut buffer, &transport)
-    }
 }
 
 impl Sockets {
@@ -121,7 +95,7 @@ impl Socket {
         };
         let (longest, longest_new) = (by_port.max(mss), longest_new.max(mss));
         let used = match hop {
-            NextHop::Neighbor(_) if link.capabilities.passes_payload => Use::Pass,
+            NextHop::Neighbor(_) if link.device.capabilities().passes_payload => Use::Pass,
             _ => Use::Read,
         };
         let session = sessions.get_unshown_mut(self.session);
@@ -192,7 +166,7 @@ impl<'a> Outlet<'a> {
     /// As an error: how sending went, if it ends with them.
     #[inline]
     fn send_plain(&mut self) -> Result<usize, Sent> {
-        let NextHop::Neighbor(station) = self.hop else {
+        let NextHop::Neighbor(neighbor) = self.hop else {
             return Ok(0);
         };
         let mut segments = 0;
@@ -215,7 +189,7 @@ impl<'a> Outlet<'a> {
                     self.link,
                     self.addresses,
                     (self.local.port(), self.c.remote.port()),
-                    station,
+                    neighbor,
                     self.service,
                 );
                 let pieces = in_place(pieces.get(..count).unwrap_or_default());

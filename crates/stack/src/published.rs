@@ -67,11 +67,11 @@ fn routes_for_programs(link: &Link, scope: u32) -> Vec<Route> {
         local,
         scope,
     };
-    let own = link.addresses().map(|c| {
+    let own = link.addresses.iter().map(|c| {
         let all = if c.address.is_ipv4() { 32 } else { 128 };
         route(c.address, all, true)
     });
-    let reached = link.routes.iter();
+    let reached = link.hops.routes().iter();
     let reached = reached.map(|r| route(r.to.network(), r.to.prefix_len, false));
     own.chain(reached).collect()
 }

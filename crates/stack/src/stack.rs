@@ -103,13 +103,13 @@ impl Stack {
     /// Its port.
     #[inline]
     pub fn port(&self) -> &dyn Port {
-        &*self.link.port
+        self.link.device.port()
     }
 
     /// Its port, to take frames from and to flush.
     #[inline]
     pub fn port_mut(&mut self) -> &mut dyn Port {
-        &mut *self.link.port
+        self.link.device.port_mut()
     }
 
     /// The port's interface has come, changed or gone ([`Port::link_events_fd`]).
@@ -212,7 +212,7 @@ impl Stack {
     pub fn receive_bulk(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Received {
         let received = self.receive_next(buffer, is_first);
         self.endpoints.sessions.at_work = AtWork::Nobodys;
-        received.unwrap_or_else(|| Received::Usual(self.link.port.recv_single(buffer)))
+        received.unwrap_or_else(|| Received::Usual(self.link.device.port_mut().recv_single(buffer)))
     }
 
     /// A frame from the port.
@@ -263,7 +263,7 @@ impl Stack {
     #[inline]
     pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
         if self.limits.looked(may_have_more) {
-            let port = &mut *self.link.port;
+            let port = self.link.device.port_mut();
             let notice = self
                 .limits
                 .decide_on_syns(frames, may_have_more, port, self.now);

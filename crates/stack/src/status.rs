@@ -85,17 +85,17 @@ pub struct Status<'a> {
 impl<'a> Status<'a> {
     /// Its addresses, with their prefixes.
     pub fn addresses(self) -> impl Iterator<Item = Cidr> + 'a {
-        self.link.addresses()
+        self.link.addresses.iter()
     }
 
     /// The routers to everywhere else.
     pub fn gateways(self) -> &'a [IpAddr] {
-        &self.link.gateways
+        self.link.hops.gateways()
     }
 
     /// Whether `ip` is an address of the stack.
     pub fn is_local(&self, ip: IpAddr) -> bool {
-        self.link.is_local(ip)
+        self.link.addresses.contains(ip)
     }
 
     /// What is still to be found out before the first program can run.

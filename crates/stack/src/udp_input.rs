@@ -197,12 +197,12 @@ impl UdpInput<'_> {
     fn deliver(&mut self, key: u32, envelope: &Envelope, payload: &[u8], segment: u16) {
         self.endpoints.sessions.at_work = AtWork::Socket(key);
         let to = envelope.local.ip();
-        let to_group = self.responder.link.is_for_all(to);
+        let to_group = self.responder.link.addresses.is_for_all(to);
         let own = match to {
-            to if to_group => self.responder.link.source_for_all(to),
+            to if to_group => self.responder.link.addresses.source_for_all(to),
             to => Some(to),
         };
-        let own = own.map_or(0, |own| self.responder.link.place_of(own));
+        let own = own.map_or(0, |own| self.responder.link.addresses.place_of(own));
         let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };

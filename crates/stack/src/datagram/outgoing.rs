@@ -88,7 +88,7 @@ impl DatagramSender<'_> {
         if local.is_none() {
             socket.bind_datagram(key, udp, user, self.now).ok()?;
         }
-        let local = self.link.own_or(record.own, socket.local?);
+        let local = self.link.addresses.own_or(record.own, socket.local?);
         // Each names its peer; of memory that was never written one could send without end.
         let remote = record.peer.get()?;
         let packets = match record.segment {
@@ -163,7 +163,7 @@ impl DatagramSender<'_> {
             .link
             .next_hop_between(addresses, self.now, self.counters);
         let chosen = self.chosen(record, addresses.to());
-        if self.link.is_for_all(addresses.to()) {
+        if self.link.addresses.is_for_all(addresses.to()) {
             if self.link.comes_back(addresses, record.looped) {
                 self.send_datagram(NextHop::Local, addresses, chosen, ports, payload);
             }
@@ -231,7 +231,7 @@ impl DatagramSender<'_> {
         let cut = segment != 0 && segment < len;
         // What comes to our own arrives as the port would have it, and of what waits for its
         // next hop each waits for itself.
-        let by_port = self.link.capabilities.uso && hop != NextHop::Resolving;
+        let by_port = self.link.device.capabilities().uso && hop != NextHop::Resolving;
         if cut && !(by_port || hop == NextHop::Local) {
             let mut whole = std::mem::take(&mut self.link.scratch);
             whole.clear();

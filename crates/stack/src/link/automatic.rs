@@ -7,12 +7,11 @@
 //! tells its programs. `acquire` in the engine waits for the first address.
 
 use crate::counters::{Counters, EngineDrop};
+use crate::link::local_addresses::LocalAddresses6;
 use crate::link::routing::{AddressError, everything, routes};
-use crate::link::v6::Link6;
 use crate::link::{Link, NextHop, net_time};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{Capabilities, LinkKind};
-use longshore_net::address6::State;
 use longshore_net::dhcp::{Action, Client, Lease, Message};
 use longshore_net::route::Route;
 use longshore_net::router::{Advert, Routers};
@@ -141,18 +140,11 @@ impl Link {
     /// What is still to be found out before the first program can run.
     pub(crate) fn missing(&self) -> Option<MissingAddress> {
         let auto = self.auto.as_ref()?;
-        if auto.dhcp.is_some() && self.own_v4.is_none() {
+        if auto.dhcp.is_some() && self.addresses.v4().is_none() {
             return Some(MissingAddress::Dhcp);
         }
-        let made = |(cidr, state): (Cidr, State)| match (cidr.address, state) {
-            (IpAddr::V6(ip), State::Optimistic | State::Preferred) => {
-                let made = self.v6.as_ref().and_then(|v6| v6.addresses.made(ip));
-                made.is_some() && !ip.is_unicast_link_local()
-            }
-            _ => false,
-        };
-        let mut own = self.v6.iter().flat_map(|v6| v6.addresses.iter());
-        (auto.routers.is_some() && !own.any(made)).then_some(MissingAddress::Router)
+        let made = self.addresses.v6().is_some_and(LocalAddresses6::has_made);
+        (auto.routers.is_some() && !made).then_some(MissingAddress::Router)
     }
 
     /// A DHCP server has sent this.
@@ -175,7 +167,7 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) {
-        let (Some(auto), Some(v6)) = (&mut self.auto, &mut self.v6) else {
+        let (Some(auto), Some(v6)) = (&mut self.auto, self.addresses.v6_mut()) else {
             return;
         };
         let (
@@ -203,16 +195,17 @@ impl Link {
         let now = net_time(now);
         let changed = routers.handle_advert(from, &advert, options, &mut v6.addresses, now);
         let advice = routers.advice();
-        v6.neighbors
+        self.hops
+            .v6
             .set_times(advice.reachable_ms, advice.retransmit_ms);
         if changed {
             self.reconfigured();
         }
     }
 
-    /// Another station has an address of ours: makes another in its place if it was made.
+    /// Another host has an address of ours: makes another in its place if it was made.
     pub(crate) fn replace_address(&mut self, taken: Ipv6Addr, now: Instant) {
-        let (Some(auto), Some(v6)) = (&self.auto, &mut self.v6) else {
+        let (Some(auto), Some(v6)) = (&self.auto, self.addresses.v6_mut()) else {
             return;
         };
         let Some(routers) = &auto.routers else { return };
@@ -253,12 +246,12 @@ impl Link {
                 Action::Probe(ip) => {
                     // What others say of it must come through.
                     self.show_addresses();
-                    let packet = arp::request(self.mac, Ipv4Addr::UNSPECIFIED, ip);
-                    self.send_arp(&packet, MacAddr::BROADCAST, counters);
+                    let packet = arp::request(self.device.mac(), Ipv4Addr::UNSPECIFIED, ip);
+                    self.device.send_arp(&packet, MacAddr::BROADCAST, counters);
                 }
                 Action::Announce(ip) => {
-                    let packet = arp::announcement(self.mac, ip);
-                    self.send_arp(&packet, MacAddr::BROADCAST, counters);
+                    let packet = arp::announcement(self.device.mac(), ip);
+                    self.device.send_arp(&packet, MacAddr::BROADCAST, counters);
                 }
                 Action::Configured(lease) => self.lease(Some(lease)),
                 Action::Lost => self.lease(None),
@@ -319,26 +312,22 @@ impl Link {
         if let Some(auto) = &mut self.auto {
             auto.lease = lease;
         }
-        self.own_v4 = lease.map(|lease| lease.address);
-        if let Some(lease) = lease {
-            self.v4 = Some(Cidr {
-                address: lease.address.into(),
-                prefix_len: lease.prefix_len,
-            });
-        }
+        self.addresses.set_v4(lease.map(|lease| Cidr {
+            address: lease.address.into(),
+            prefix_len: lease.prefix_len,
+        }));
         self.reconfigured();
     }
 
     /// Addresses, networks or routers are others now.
     pub(crate) fn reconfigured(&mut self) {
-        self.forget_last_route();
+        self.hops.forget_last();
         self.show_addresses();
-        let v4 = self.v4.filter(|_| self.own_v4.is_some());
+        let v4 = self.addresses.v4_network();
         let Some(auto) = &mut self.auto else { return };
         auto.changed = true;
         // What was typed has been checked; what is not there any more does no harm.
-        let v6 = self.v6.iter().flat_map(Link6::on_link);
-        let typed = routes(v4, v6, &auto.given, true);
+        let typed = routes(v4, self.addresses.on_link6(), &auto.given, true);
         let Ok(mut routes) = typed else { return };
         let mut add = |to: Cidr, next_hop: Option<IpAddr>, source: IpAddr| {
             if !routes.iter().any(|route| route.to == to) {
@@ -351,8 +340,7 @@ impl Link {
             }
         };
         let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        let link_local = self.v6.as_ref().and_then(|v6| v6.link_local);
-        let source = link_local.map_or(any, IpAddr::V6);
+        let source = self.addresses.link_local().map_or(any, IpAddr::V6);
         if let Some(routers) = &auto.routers {
             routers.networks().for_each(|to| add(to, None, source));
             if let Some(router) = routers.default_router() {
@@ -385,25 +373,25 @@ impl Link {
                 by(everything(source), router);
             }
         }
-        self.gateways = routes.iter().filter_map(|route| route.next_hop).collect();
-        self.routes = routes;
+        self.hops.set_routes(routes);
     }
 
     /// Tells the port which addresses are ours, or about to be.
     pub(crate) fn show_addresses(&mut self) {
         let Some(auto) = &self.auto else { return };
         let tried = auto.dhcp.as_ref().and_then(Client::address);
-        let tried = tried.filter(|ip| Some(*ip) != self.own_v4);
-        let own = self.v4.filter(|_| self.own_v4.is_some());
-        let own = own.map(|own| (own.address, own.prefix_len));
+        let tried = tried.filter(|ip| Some(*ip) != self.addresses.v4());
+        let own = self
+            .addresses
+            .v4_network()
+            .map(|own| (own.address, own.prefix_len));
         let all: Vec<(IpAddr, u8)> = tried
             .map(|ip| (IpAddr::V4(ip), 32))
             .into_iter()
             .chain(own)
-            .chain(self.addresses6().map(|c| (c.address, c.prefix_len)))
+            .chain(self.addresses.iter6().map(|c| (c.address, c.prefix_len)))
             .collect();
         let dhcp = auto.dhcp.is_some();
-        // A port that is gone says so when it is used.
-        let _ = self.port.set_addresses(&all, dhcp);
+        self.device.show_addresses(&all, dhcp);
     }
 }

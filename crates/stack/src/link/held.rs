@@ -9,7 +9,7 @@ use super::{Link, NextHop, Transport};
 use crate::counters::{Counters, EngineDrop};
 use longshore_frames::TxFrame;
 use longshore_tcp::Instant;
-use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::ethernet::EtherType;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -44,17 +44,14 @@ impl Link {
             .payload
             .iter()
             .for_each(|p| packet.extend_from_slice(p));
-        let hop = destination(&packet).and_then(|to| self.routes.lookup(to));
-        match (hop.map(|hop| hop.next_hop), &mut self.v6) {
-            (Some(IpAddr::V4(hop)), _) => self.neighbors.hold(hop, packet),
-            (Some(IpAddr::V6(hop)), Some(v6)) => v6.neighbors.hold(hop, packet),
-            _ => {}
+        if let Some(to) = destination(&packet) {
+            self.hops.hold(to, packet);
         }
     }
 
     /// An IPv4 neighbour has answered: what waits for it goes.
     pub(crate) fn release_held(&mut self, hop: Ipv4Addr, now: Instant, counters: &mut Counters) {
-        let packets = self.neighbors.release(hop);
+        let packets = self.hops.release(hop.into());
         if !packets.is_empty() {
             let hop = self.next_hop_to(hop, now, counters);
             self.send_held(packets, EtherType::Ipv4, hop, counters);
@@ -63,8 +60,7 @@ impl Link {
 
     /// As `release_held`, of IPv6.
     pub(crate) fn release_held6(&mut self, hop: Ipv6Addr, now: Instant, counters: &mut Counters) {
-        let Some(v6) = &mut self.v6 else { return };
-        let packets = v6.neighbors.release(hop);
+        let packets = self.hops.release(hop.into());
         if !packets.is_empty() {
             let hop = self.next_hop6(hop, now, counters);
             self.send_held(packets, EtherType::Ipv6, hop, counters);
@@ -81,17 +77,10 @@ impl Link {
         let NextHop::Neighbor(destination) = hop else {
             return counters.drop_many(EngineDrop::Unresolved, packets.len() as u64);
         };
-        let mut headers = [0; ethernet::HEADER_LEN];
-        let source = self.mac;
-        EthernetHeader {
-            destination,
-            source,
-            ether_type,
-        }
-        .emit(&mut headers);
+        let headers = self.device.header_to(destination, ether_type);
         for packet in packets {
             let payload = [IoSlice::new(&packet)];
-            let sent = self.port.send(&TxFrame {
+            let sent = self.device.send(&TxFrame {
                 headers: &headers,
                 payload: &payload,
                 checksum: None,
@@ -107,16 +96,10 @@ impl Link {
     /// room.
     pub(crate) fn drop_held(&mut self, failed: &[IpAddr], counters: &mut Counters) {
         for ip in failed {
-            let packets = match (ip, &mut self.v6) {
-                (IpAddr::V4(ip), _) => self.neighbors.release(*ip),
-                (IpAddr::V6(ip), Some(v6)) => v6.neighbors.release(*ip),
-                (IpAddr::V6(_), None) => continue,
-            };
+            let packets = self.hops.release(*ip);
             counters.drop_many(EngineDrop::Unresolved, packets.len() as u64);
         }
-        let v6 = self.v6.as_mut();
-        let overflowed = v6.map_or(0, |v6| v6.neighbors.take_overflowed());
-        let overflowed = overflowed + self.neighbors.take_overflowed();
+        let overflowed = self.hops.take_overflowed();
         counters.drop_many(EngineDrop::NeighborQueueFull, overflowed);
     }
 }

@@ -1,4 +1,4 @@
-//! What is done when the link has come back: stations may have forgotten us, or be others,
+//! What is done when the link has come back: the hosts there may have forgotten us, or be others,
 //! and so may servers and routers.
 //!
 //! Owns [`Link::link_returned`], which `link` calls when the port says so, and the
@@ -6,13 +6,11 @@
 
 use crate::counters::Counters;
 use crate::link::{Link, NextHop, net_time};
-use longshore_frames::LinkKind;
-use longshore_net::address6::State;
 use longshore_net::{arp, ndp};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
 use longshore_wire::membership::Record;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// How often our addresses are announced, and in which distance, in microseconds (RFC 5227
 /// section 1.1; RFC 4861 section 7.2.6 would have three, one second apart).
@@ -44,15 +42,11 @@ impl Link {
     /// addresses now, of those from a DHCP server once one has said that they are good
     /// here (or none has said anything).
     pub(crate) fn link_returned(&mut self, now: Instant) {
-        if self.capabilities.link == LinkKind::Ip {
+        if self.device.is_bare() {
             return;
         }
         let at = net_time(now);
-        self.confirmed = None;
-        self.neighbors.link_returned(at);
-        if let Some(v6) = &mut self.v6 {
-            v6.neighbors.link_returned(at);
-        }
+        self.hops.link_returned(now);
         if let Some(auto) = &mut self.auto {
             if let Some(dhcp) = &mut auto.dhcp {
                 dhcp.link_returned(at);
@@ -78,26 +72,21 @@ impl Link {
             left: self.announcing.left - 1,
             due: Instant(now.0.saturating_add(EVERY)),
         };
-        if let Some(ip) = self.own_v4.filter(|_| !self.asks_dhcp()) {
-            let packet = arp::announcement(self.mac, ip);
-            self.send_arp(&packet, MacAddr::BROADCAST, counters);
+        if let Some(ip) = self.addresses.v4().filter(|_| !self.asks_dhcp()) {
+            let packet = arp::announcement(self.device.mac(), ip);
+            self.device.send_arp(&packet, MacAddr::BROADCAST, counters);
         }
-        let Some(v6) = &self.v6 else { return };
+        let Some(v6) = self.addresses.v6() else {
+            return;
+        };
         // Others are being asked for, and are announced by that.
-        let certain = v6.addresses.iter().filter_map(|(cidr, state)| {
-            let certain = state == State::Preferred;
-            match cidr.address {
-                IpAddr::V6(ip) if certain => Some(ip),
-                _ => None,
-            }
-        });
-        let certain: Vec<Ipv6Addr> = certain.collect();
+        let certain: Vec<Ipv6Addr> = v6.preferred().collect();
         if let Some(ours) = v6.link_local.filter(|ip| certain.contains(ip)) {
             // Switches must let through what is for us.
             self.report_own_groups(ours, Record::Joined, counters);
         }
         for ip in certain {
-            let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, self.mac, true);
+            let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, self.device.mac(), true);
             let to = MacAddr::of_group(message.destination);
             self.send_ndp(&message, NextHop::Neighbor(to), counters);
         }

@@ -8,7 +8,7 @@ use crate::address_pair::AddressPair;
 use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::secrets::{Purpose, Secrets};
-use longshore_frames::{LinkKind, TxFrame};
+use longshore_frames::TxFrame;
 use longshore_net::groups::Groups;
 use longshore_tcp::Instant;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
@@ -98,46 +98,18 @@ impl Link {
         Ok(())
     }
 
-    /// Whether `ip` is an address of more than one station: a group's, everybody's, or
-    /// that of all of our network.
-    pub(crate) fn is_for_all(&self, ip: IpAddr) -> bool {
-        match ip {
-            IpAddr::V4(ip) => self.own_v4.is_some() && (ip.is_multicast() || self.is_broadcast(ip)),
-            IpAddr::V6(ip) => self.v6.is_some() && ip.is_multicast(),
-        }
-    }
-
-    fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
-        ip.is_broadcast() || self.v4.and_then(|c| c.broadcast()) == Some(ip)
-    }
-
-    /// Whether packets to an IPv4 address of more than one station are taken.
+    /// Whether packets to an IPv4 address of more than one host are taken.
     pub(crate) fn takes4(&self, ip: Ipv4Addr) -> bool {
-        self.own_v4.is_some()
-            && (self.is_broadcast(ip) || ip == igmp::ALL_SYSTEMS || self.groups.v4.contains(ip))
+        self.addresses.v4().is_some()
+            && (self.addresses.is_broadcast(ip)
+                || ip == igmp::ALL_SYSTEMS
+                || self.groups.v4.contains(ip))
     }
 
     /// As `takes4`, for the destination of a packet, of which nothing is known yet.
     pub(crate) fn takes_group(&self, packet: &[u8]) -> bool {
         let header = packet.first_chunk::<HEADER_LEN>();
         header.is_some_and(|h| self.takes4(Ipv4Addr::new(h[16], h[17], h[18], h[19])))
-    }
-
-    /// Our address towards more than one station.
-    pub(crate) fn source_for_all(&self, to: IpAddr) -> Option<IpAddr> {
-        match to {
-            IpAddr::V4(_) => self.own_v4.map(IpAddr::V4),
-            IpAddr::V6(to) => self.source_for6(to).map(IpAddr::V6),
-        }
-    }
-
-    /// Where packets to more than one station go.
-    pub(crate) fn station_of_all(&self, to: Ipv4Addr) -> Option<MacAddr> {
-        if to.is_multicast() {
-            Some(MacAddr::of_group_v4(to))
-        } else {
-            self.is_broadcast(to).then_some(MacAddr::BROADCAST)
-        }
     }
 
     pub(crate) fn join_group(&mut self, group: IpAddr, now: Instant) -> bool {
@@ -154,8 +126,7 @@ impl Link {
     fn show_groups(&mut self) {
         let v4 = self.groups.v4.iter().map(IpAddr::V4);
         let all: Vec<IpAddr> = v4.chain(self.groups.v6.iter().map(IpAddr::V6)).collect();
-        // A port that is gone says so when it is used.
-        let _ = self.port.set_groups(&all);
+        self.device.show_groups(&all);
     }
 
     pub(crate) fn leave_group(&mut self, group: IpAddr, now: Instant) {
@@ -178,13 +149,13 @@ impl Link {
             .v6
             .poll(at, |group, record| v6.push((group, record)));
         for (group, record) in v4 {
-            // In the group of all stations everybody is (RFC 3376 section 6).
+            // In the group of all hosts everybody is (RFC 3376 section 6).
             if group != igmp::ALL_SYSTEMS {
                 self.report_group4(group, record, now, counters);
             }
         }
         for (group, record) in v6 {
-            // Nor are groups that do not leave the link's stations (RFC 3810 section 6).
+            // Nor are groups that do not leave the link's hosts (RFC 3810 section 6).
             if group != ALL_NODES && group.octets()[1] & 15 > 1 {
                 self.report_group6(group, record, counters);
             }
@@ -198,7 +169,9 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) {
-        let Some(from) = self.own_v4 else { return };
+        let Some(from) = self.addresses.v4() else {
+            return;
+        };
         let version = self.groups.version(now);
         let Some((packet, len)) = igmp::report(from, version, record, group) else {
             return;
@@ -206,17 +179,17 @@ impl Link {
         let mut frame = [0; ethernet::HEADER_LEN + igmp::PACKET_LEN];
         let header = EthernetHeader {
             destination: MacAddr::of_group_v4(igmp::destination(&packet)),
-            source: self.mac,
+            source: self.device.mac(),
             ether_type: EtherType::Ipv4,
         };
         header.emit(&mut frame);
         frame[ethernet::HEADER_LEN..].copy_from_slice(&packet);
-        let begins = match self.capabilities.link {
-            LinkKind::Ip => ethernet::HEADER_LEN,
-            LinkKind::Ethernet { .. } => 0,
+        let begins = match self.device.is_bare() {
+            true => ethernet::HEADER_LEN,
+            false => 0,
         };
         let frame = part(&frame, begins..ethernet::HEADER_LEN + len);
-        if self.port.send(&TxFrame::whole(frame)).is_err() {
+        if self.device.send(&TxFrame::whole(frame)).is_err() {
             counters.drop(EngineDrop::PortRefused);
         }
     }

@@ -6,7 +6,6 @@ use crate::address_pair::{AddressPair, Service};
 use crate::counters::Counters;
 use longshore_frames::{GsoKind, PortError};
 use longshore_hostif::adapter::MAX_GATHERED;
-use longshore_hostif::{loopback_at, loopback_place};
 use longshore_tcp::Instant;
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::ipv6::Ipv6Header;
@@ -27,32 +26,12 @@ impl Link {
         to: IpAddr,
     ) -> Option<AddressPair> {
         let bound = local.map(|l| l.ip().to_canonical());
-        let own = |ip: &IpAddr| !ip.is_unspecified() && !self.is_for_all(*ip);
+        let own = |ip: &IpAddr| !ip.is_unspecified() && !self.addresses.is_for_all(*ip);
         let from = match bound.filter(own) {
             Some(ip) => ip,
             None => self.source_for(to)?,
         };
         AddressPair::new(from, to)
-    }
-
-    /// The place of one of our addresses in a record; 0 for others.
-    pub(crate) fn place_of(&self, own: IpAddr) -> u8 {
-        if own.is_loopback() {
-            return loopback_place(own).unwrap_or(0);
-        }
-        let at = self.addresses().position(|c| c.address == own);
-        at.and_then(|at| u8::try_from(at + 1).ok()).unwrap_or(0)
-    }
-
-    /// Our address at `place` of a record, with the port of `local`; `local` if there is
-    /// none.
-    pub(crate) fn own_or(&self, place: u8, local: SocketAddr) -> SocketAddr {
-        if let Some(own) = loopback_at(place).filter(|_| self.loopback) {
-            return SocketAddr::new(own, local.port());
-        }
-        let before = usize::from(place).checked_sub(1);
-        let own = before.and_then(|before| self.addresses().nth(before));
-        own.map_or(local, |c| SocketAddr::new(c.address, local.port()))
     }
 
     /// Where packets between these go; asks for the next hop if need be.
@@ -74,14 +53,15 @@ impl Link {
     #[inline]
     pub(crate) fn longest_payload(&self, addresses: &AddressPair, hop: NextHop) -> usize {
         let (cuts, lower) = match addresses {
-            AddressPair::V4 { .. } => (self.capabilities.tso4, super::LOWER_HEADERS),
-            AddressPair::V6 { .. } => (self.capabilities.tso6, v6::LOWER_HEADERS),
+            AddressPair::V4 { .. } => (self.device.capabilities().tso4, super::LOWER_HEADERS),
+            AddressPair::V6 { .. } => (self.device.capabilities().tso6, v6::LOWER_HEADERS),
         };
         if hop == NextHop::Local || !cuts {
             return 0;
         }
         let by_port = self
-            .capabilities
+            .device
+            .capabilities()
             .max_gso_bytes
             .saturating_sub(lower + MAX_HEADER_LEN);
         by_port.min(65_535 - addresses.header_len() - MAX_HEADER_LEN)
@@ -91,7 +71,7 @@ impl Link {
     /// for the first time.
     #[inline]
     pub(crate) fn longest_new_payload(&self, addresses: &AddressPair, ordinary: usize) -> usize {
-        match (self.capabilities.big_tcp, addresses) {
+        match (self.device.capabilities().big_tcp, addresses) {
             (Some(big), AddressPair::V4 { to, .. }) if *to == big.to && ordinary != 0 => big
                 .max_bytes
                 .min(MAX_GATHERED)
@@ -135,6 +115,27 @@ impl Link {
                 self.send_ipv6(&ip, hop, &mut buffer, &transport)
             }
         }
+    }
+
+    /// Sends a TCP segment behind this IPv4 header.
+    fn send_tcp(
+        &mut self,
+        ip: &Ipv4Header,
+        hop: NextHop,
+        header: &TcpHeader,
+        payload: &[IoSlice<'_>],
+        gso: Option<u16>,
+    ) -> Result<(), PortError> {
+        let mut buffer = [0u8; super::HEADER_ROOM];
+        let header_len = header.emit(&mut buffer[super::LOWER_HEADERS..]);
+        let transport = Transport {
+            protocol: protocol::TCP,
+            header_len,
+            checksum_at: CHECKSUM_OFFSET,
+            payload,
+            gso: gso.map(|size| (GsoKind::Tcp4, size)),
+        };
+        self.send_ipv4(ip, hop, &mut buffer, &transport)
     }
 
     /// Sends a UDP datagram that fits the path, or a train of them that the port cuts.

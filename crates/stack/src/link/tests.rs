@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use longshore_ports::RxMeta;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_wire::arp::{ArpPacket, Operation};
+use longshore_wire::ethernet::EthernetHeader;
 use std::net::Ipv6Addr;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -98,12 +99,14 @@ fn each_version_has_its_way_and_its_source() {
     assert_eq!(source("fd00::7"), Some(ip("fd00::1")));
     assert_eq!(source("2001:db8::1"), Some(ip("fd00::1")));
     assert_eq!(source("fd00::1"), Some(ip("fd00::1")), "itself");
-    let next = |to: &str| both.routes.lookup(ip(to)).map(|hop| hop.next_hop);
+    let next = |to: &str| both.hops.routes().lookup(ip(to)).map(|hop| hop.next_hop);
     assert_eq!(next("192.0.2.1"), Some(ip("10.0.0.254")));
     assert_eq!(next("2001:db8::1"), Some(ip("fe80::ff")));
     let only_v6 = with(&["fd00::1/64"], &[]).unwrap();
     assert_eq!(only_v6.source_for(ip("10.0.0.7")), None);
-    assert!(!only_v6.is_local(ip("0.0.0.0")) && only_v6.is_local(ip("fd00::1")));
+    assert!(
+        !only_v6.addresses.contains(ip("0.0.0.0")) && only_v6.addresses.contains(ip("fd00::1"))
+    );
     assert_eq!(only_v6.source_for(ip("2001:db8::1")), None);
 }
 
@@ -112,7 +115,7 @@ fn what_has_no_link_layer_leads_everywhere() {
     let (link, _far) = bare();
     assert_eq!(link.source_for(ip("192.0.2.1")), Some(ip("10.0.0.1")));
     assert_eq!(link.source_for(ip("2001:db8::1")), Some(ip("fd00::1")));
-    assert_eq!(link.addresses().count(), 2, "no link-local address");
+    assert_eq!(link.addresses.iter().count(), 2, "no link-local address");
 }
 
 /// The ARP requests that have come to the far end.
@@ -137,7 +140,7 @@ fn is_asked_again(reported: bool) -> bool {
         operation: Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
-        target_mac: link.mac,
+        target_mac: link.device.mac(),
         target_ip: Ipv4Addr::new(10, 0, 0, 1),
     };
     assert!(link.take_arp(&answer, at(0), &mut Counters::new()));
@@ -145,7 +148,7 @@ fn is_asked_again(reported: bool) -> bool {
     for second in 1..=120 {
         assert_eq!(hop(&mut link, at(second)), NextHop::Neighbor(PEER_MAC));
         if reported {
-            link.confirm(PEER.into(), at(second));
+            link.hops.confirm(PEER.into(), at(second));
         }
         link.poll_neighbors(at(second), &mut Counters::new());
         if requests(&mut far) != 0 {
@@ -215,7 +218,7 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
         operation: Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
-        target_mac: link.mac,
+        target_mac: link.device.mac(),
         target_ip: Ipv4Addr::new(10, 0, 0, 1),
     };
     assert!(link.take_arp(&answer, at(10), &mut counters));
@@ -247,7 +250,7 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
 }
 
 #[test]
-fn a_link_without_stations_has_nobody_to_tell() {
+fn a_link_without_a_link_layer_announces_nothing() {
     let ((mut link, far), mut counters) = (bare(), Counters::new());
     link.link_returned(at(20));
     link.poll_neighbors(at(20), &mut counters);
@@ -312,22 +315,19 @@ fn what_was_looked_up_is_looked_up_again_when_networks_are_others() {
     )
     .unwrap();
     let far_away = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 2);
-    // By hardware addresses that name their stations.
+    // By hardware addresses of each neighbour.
     let router_mac = MacAddr([2, 0, 0, 0, 0, 0xfe]);
     let learned = |link: &mut Link, ip: IpAddr, mac| match ip {
-        IpAddr::V4(ip) => link.neighbors.learn(ip, mac, true, net_time(at(0))),
-        IpAddr::V6(ip) => {
-            let neighbors = &mut link.v6.as_mut().unwrap().neighbors;
-            neighbors.asked_by(ip, mac, net_time(at(0)))
-        }
+        IpAddr::V4(ip) => link.hops.v4.learn(ip, mac, true, net_time(at(0))),
+        IpAddr::V6(ip) => link.hops.v6.asked_by(ip, mac, net_time(at(0))),
     };
-    for (station, mac) in [
+    for (neighbor, mac) in [
         (PEER.into(), PEER_MAC),
         (ip("10.0.0.254"), router_mac),
         (far_away.into(), PEER_MAC),
         (ip("fd00::fe"), router_mac),
     ] {
-        learned(&mut link, station, mac);
+        learned(&mut link, neighbor, mac);
     }
     let hops = |link: &mut Link| {
         // Twice: what was looked up, and what is known of that.
@@ -339,9 +339,8 @@ fn what_was_looked_up_is_looked_up_again_when_networks_are_others() {
     };
     let [router, peer] = [router_mac, PEER_MAC].map(NextHop::Neighbor);
     assert_eq!(hops(&mut link), [(peer, router); 2]);
-    link.own_v4 = Some(Ipv4Addr::new(10, 0, 0, 253));
-    link.v4 = cidrs(&["10.0.0.253/30"]).pop();
-    let v6 = link.v6.as_mut().unwrap();
+    link.addresses.set_v4(cidrs(&["10.0.0.253/30"]).pop());
+    let v6 = link.addresses.v6_mut().unwrap();
     let another = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 9);
     assert!(v6.addresses.add(another, 64, net_time(at(1))));
     link.reconfigured();

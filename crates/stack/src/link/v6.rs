@@ -1,25 +1,22 @@
-//! The way out for IPv6: its addresses, its neighbours, and the messages of neighbour
-//! discovery.
+//! The way out for IPv6, and the messages of neighbour discovery and of MLD: what is asked for
+//! our addresses and for neighbours, and what others are answered.
 //!
-//! Owns [`Link6`], what the [`Link`] has for IPv6 alone. `input6` hands the messages in,
-//! `link` asks for the rest.
+//! `input6` hands the messages in, `link` asks for the rest.
 
 use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
-use crate::link::routing::AddressError;
-use crate::link::{Link, NEIGHBORS, NextHop, Transport, net_time};
-use crate::secrets::{Purpose, Secrets};
-use longshore_frames::{LinkKind, PortError};
-use longshore_net::address6::{Addresses, Event};
-use longshore_net::neighbor::{Lookup, NeighborEvent, Neighbors};
-use longshore_net::router::Routers;
-use longshore_net::{Cidr, ndp};
+use crate::link::local_addresses::LocalAddresses6;
+use crate::link::{Link, NextHop, Transport, net_time};
+use longshore_frames::PortError;
+use longshore_net::address6::Event;
+use longshore_net::ndp;
+use longshore_net::neighbor::{Lookup, NeighborEvent};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ethernet::{self, EtherType};
 use longshore_wire::icmpv6::{Icmpv6, NdpOptions, mld};
-use longshore_wire::ipv6::{self, Ipv6Header, link_local, next_header};
+use longshore_wire::ipv6::{self, Ipv6Header, next_header};
 use longshore_wire::membership::Record;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv6Addr};
@@ -29,122 +26,13 @@ pub(crate) const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN;
 /// Room for all headers of a segment.
 pub(crate) const HEADER_ROOM: usize = LOWER_HEADERS + longshore_wire::tcp::MAX_HEADER_LEN;
 
-/// Addresses are asked for within this time, in microseconds (RFC 4862 section 5.4.2).
-const CLAIM_WITHIN: u64 = 1_000_000;
-/// The link-local network's prefix (RFC 4291 section 2.5.6).
-const LINK_LOCAL_PREFIX: u8 = 64;
-
-/// What IPv6 has for itself.
-pub(crate) struct Link6 {
-    pub(crate) addresses: Addresses,
-    pub(crate) neighbors: Neighbors<Ipv6Addr>,
-    /// As that of IPv4 in [`Link`].
-    pub(super) last_route: Option<(Ipv6Addr, Ipv6Addr)>,
-    /// Our address on the link itself; none where there are no stations.
-    pub(crate) link_local: Option<Ipv6Addr>,
-    identification: u32,
-    /// Our groups have been reported to switches and routers at all.
-    reported: bool,
-}
-
-impl Link6 {
-    /// With these addresses and, where there is Ethernet, a link-local one: that among
-    /// them, or else the one that goes with addresses made of what `routers` say, or else
-    /// that of `mac`.
-    pub(crate) fn new(
-        given: &[Cidr],
-        mac: Option<MacAddr>,
-        routers: Option<&Routers>,
-        secrets: &Secrets,
-        now: Instant,
-    ) -> Result<Self, AddressError> {
-        let mut addresses = Addresses::new();
-        let at = Instant(now.0 + secrets.number(Purpose::AddressDelay) % CLAIM_WITHIN);
-        for cidr in given {
-            let IpAddr::V6(ip) = cidr.address else {
-                return Err(AddressError::V6(*cidr));
-            };
-            if !addresses.add(ip, cidr.prefix_len, net_time(at)) {
-                return Err(AddressError::V6(*cidr));
-            }
-        }
-        let of_link = |c: &Cidr| match c.address {
-            IpAddr::V6(ip) => Some(ip).filter(Ipv6Addr::is_unicast_link_local),
-            IpAddr::V4(_) => None,
-        };
-        let given = given.iter().find_map(of_link);
-        let made = routers.map(Routers::link_local);
-        let link_local = mac.map(|mac| given.or(made).unwrap_or(link_local(mac)));
-        match (given, routers, link_local) {
-            (None, Some(routers), _) => routers.add_link_local(&mut addresses, net_time(at)),
-            (None, None, Some(ip)) => {
-                addresses.add(ip, LINK_LOCAL_PREFIX, net_time(at));
-            }
-            _ => {}
-        }
-        Ok(Self {
-            addresses,
-            neighbors: Neighbors::new(NEIGHBORS),
-            last_route: None,
-            link_local,
-            identification: secrets.number(Purpose::Identification6) as u32,
-            reported: false,
-        })
-    }
-
-    /// All addresses that it has or would have.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
-        self.addresses.iter().map(|(cidr, _)| cidr)
-    }
-
-    /// Those whose networks are on the link: addresses that we made say nothing of that
-    /// (RFC 5942 section 4).
-    pub(crate) fn on_link(&self) -> impl Iterator<Item = Cidr> + '_ {
-        self.addresses().filter(|cidr| match cidr.address {
-            IpAddr::V6(ip) => ip.is_unicast_link_local() || self.addresses.made(ip).is_none(),
-            IpAddr::V4(_) => false,
-        })
-    }
-
-    /// When something is to be asked or repeated.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let due = self.addresses.deadline().into_iter();
-        let due = due.chain(self.neighbors.deadline()).min();
-        due.map(|t| Instant(t.0))
-    }
-}
-
 impl Link {
-    /// Whether `ip` is one of our addresses.
-    #[inline]
-    pub(crate) fn is_ours6(&self, ip: Ipv6Addr) -> bool {
-        self.v6.as_ref().is_some_and(|v6| v6.addresses.is_ours(ip))
-            || (self.loopback && ip.is_loopback())
-    }
-
     /// Whether packets to `ip` are taken: to one of our addresses, or a group.
     pub(crate) fn takes6(&self, ip: Ipv6Addr) -> bool {
-        let listens = |v6: &Link6| v6.addresses.listens_to(ip);
-        self.is_ours6(ip)
+        let listens = |v6: &LocalAddresses6| v6.addresses.listens_to(ip);
+        self.addresses.is_ours6(ip)
             || (ip.is_multicast()
-                && (self.v6.as_ref().is_some_and(listens) || self.groups.v6.contains(ip)))
-    }
-
-    /// Our IPv6 addresses.
-    pub(crate) fn addresses6(&self) -> impl Iterator<Item = Cidr> + '_ {
-        self.v6.iter().flat_map(Link6::addresses)
-    }
-
-    /// Our address towards `to` (RFC 6724).
-    pub(crate) fn source_for6(&self, to: Ipv6Addr) -> Option<Ipv6Addr> {
-        self.v6.as_ref()?.addresses.source_for(to)
-    }
-
-    /// The next hop of `to` hears us.
-    pub(crate) fn confirm6(&mut self, hop: Ipv6Addr, now: Instant) {
-        if let Some(v6) = &mut self.v6 {
-            v6.neighbors.confirm(hop, net_time(now));
-        }
+                && (self.addresses.v6().is_some_and(listens) || self.groups.v6.contains(ip)))
     }
 
     /// Where a packet to `to` goes; asks for its next hop if need be.
@@ -154,30 +42,22 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) -> NextHop {
-        if self.is_ours6(to) {
+        if self.addresses.is_ours6(to) {
             return NextHop::Local;
         }
-        if self.capabilities.link == LinkKind::Ip {
+        if self.device.is_bare() {
             return NextHop::Neighbor(MacAddr::default());
         }
         if to.is_multicast() {
             return NextHop::Neighbor(MacAddr::of_group(to));
         }
-        let Some(v6) = &mut self.v6 else {
+        if !self.addresses.has_v6() {
+            return NextHop::NoRoute;
+        }
+        let Some(hop) = self.hops.route_v6(to) else {
             return NextHop::NoRoute;
         };
-        let hop = match v6.last_route {
-            Some((last, next_hop)) if last == to => next_hop,
-            _ => {
-                let route = self.routes.lookup(to.into());
-                let Some(IpAddr::V6(next_hop)) = route.map(|route| route.next_hop) else {
-                    return NextHop::NoRoute;
-                };
-                v6.last_route = Some((to, next_hop));
-                next_hop
-            }
-        };
-        match v6.neighbors.lookup(hop, net_time(now)) {
+        match self.hops.v6.lookup(hop, net_time(now)) {
             Lookup::Found(mac) => NextHop::Neighbor(mac),
             Lookup::Wait => NextHop::Resolving,
             Lookup::Failed => NextHop::Unreachable,
@@ -188,15 +68,17 @@ impl Link {
         }
     }
 
-    /// Asks where `ip` is: everybody, or the station that was known to have it.
-    fn solicit(&mut self, ip: Ipv6Addr, station: Option<MacAddr>, counters: &mut Counters) {
-        let Some(v6) = &self.v6 else { return };
+    /// Asks where `ip` is: everybody, or the hardware address that was known to have it.
+    fn solicit(&mut self, ip: Ipv6Addr, known: Option<MacAddr>, counters: &mut Counters) {
+        let Some(v6) = self.addresses.v6() else {
+            return;
+        };
         let Some(source) = v6.addresses.source_for(ip) else {
             return;
         };
-        let mac = v6.addresses.is_certain(source).then_some(self.mac);
-        let (message, to) = match station {
-            Some(station) => (ndp::probe(source, ip, mac), station),
+        let mac = v6.addresses.is_certain(source).then_some(self.device.mac());
+        let (message, to) = match known {
+            Some(known) => (ndp::probe(source, ip, mac), known),
             None => {
                 let message = ndp::solicit(source, ip, mac);
                 (message, MacAddr::of_group(message.destination))
@@ -259,9 +141,8 @@ impl Link {
     /// The identification of the next packet that goes in fragments (RFC 7739 section
     /// 3: from a random start, so that it is not known to others).
     pub(crate) fn next_identification6(&mut self) -> u32 {
-        let Some(v6) = &mut self.v6 else { return 0 };
-        v6.identification = v6.identification.wrapping_add(1);
-        v6.identification
+        self.identification6 = self.identification6.wrapping_add(1);
+        self.identification6
     }
 
     /// Takes a message of neighbour discovery whose form is right; `options` stand
@@ -287,14 +168,17 @@ impl Link {
                 target,
                 ..
             } => {
-                let Some(v6) = &mut self.v6 else { return false };
+                let Some(v6) = self.addresses.v6() else {
+                    return false;
+                };
                 if v6.addresses.is_ours(target) {
                     self.take_conflict(target, now, counters);
                     return false;
                 }
                 let (at, then) = (options.target_link, net_time(now));
-                let resolved = v6
-                    .neighbors
+                let resolved = self
+                    .hops
+                    .v6
                     .advertised(target, at, solicited, override_known, then);
                 if resolved {
                     self.release_held6(target, now, counters);
@@ -302,10 +186,12 @@ impl Link {
                 resolved
             }
             Icmpv6::RouterAdvert { .. } => {
-                let Some(v6) = &mut self.v6 else { return false };
+                if !self.addresses.has_v6() {
+                    return false;
+                }
                 let answers = options
                     .source_link
-                    .is_some_and(|mac| v6.neighbors.asked_by(ip.source, mac, net_time(now)));
+                    .is_some_and(|mac| self.hops.v6.asked_by(ip.source, mac, net_time(now)));
                 if answers {
                     self.release_held6(ip.source, now, counters);
                 }
@@ -316,10 +202,12 @@ impl Link {
         }
     }
 
-    /// Another station has `ip`, or wants it as we do: says whether that takes it from us.
+    /// Another host has `ip`, or wants it as we do: says whether that takes it from us.
     /// In the place of one that we made, another is made.
     fn take_conflict(&mut self, ip: Ipv6Addr, now: Instant, counters: &mut Counters) -> bool {
-        let Some(v6) = &mut self.v6 else { return false };
+        let Some(v6) = self.addresses.v6_mut() else {
+            return false;
+        };
         if !v6.addresses.conflict(ip) {
             return false;
         }
@@ -336,20 +224,22 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) -> bool {
-        let Some(v6) = &mut self.v6 else { return false };
-        if !v6.addresses.is_ours(target) {
+        let ours = |v6: &LocalAddresses6| v6.addresses.is_ours(target);
+        if !self.addresses.v6().is_some_and(ours) {
             return false;
         }
-        // A station that asks without an address wants to have this one itself.
+        // A host that asks without an address wants to have this one itself.
         if asker.is_unspecified() && self.take_conflict(target, now, counters) {
             return false;
         }
-        let Some(v6) = &mut self.v6 else { return false };
+        let Some(v6) = self.addresses.v6() else {
+            return false;
+        };
         let resolved = asker_at.is_some_and(|mac| {
-            !asker.is_unspecified() && v6.neighbors.asked_by(asker, mac, net_time(now))
+            !asker.is_unspecified() && self.hops.v6.asked_by(asker, mac, net_time(now))
         });
         let certain = v6.addresses.is_certain(target);
-        let answer = ndp::answer(asker, target, self.mac, certain);
+        let answer = ndp::answer(asker, target, self.device.mac(), certain);
         match self.next_hop6(answer.destination, now, counters) {
             hop @ (NextHop::Neighbor(_) | NextHop::Resolving) => {
                 self.send_ndp(&answer, hop, counters)
@@ -370,15 +260,17 @@ impl Link {
         failed: &mut Vec<IpAddr>,
         counters: &mut Counters,
     ) {
-        let Some(v6) = &mut self.v6 else { return };
+        let Some(v6) = self.addresses.v6_mut() else {
+            return;
+        };
         let mut events = Vec::new();
         let mut ask = Vec::new();
         let mut gone = Vec::new();
         v6.addresses.poll(net_time(now), |e| events.push(e));
         if events.iter().any(|e| matches!(e, Event::Ours(_))) {
-            v6.neighbors.ask_again(net_time(now));
+            self.hops.v6.ask_again(net_time(now));
         }
-        v6.neighbors.poll(net_time(now), |event| match event {
+        self.hops.v6.poll(net_time(now), |event| match event {
             NeighborEvent::Ask(ip) => ask.push((ip, None)),
             NeighborEvent::Probe(ip, mac) => ask.push((ip, Some(mac))),
             NeighborEvent::Failed(ip) => {
@@ -392,17 +284,19 @@ impl Link {
         for event in events {
             self.own_address(event, counters);
         }
-        for (ip, station) in ask {
-            self.solicit(ip, station, counters);
+        for (ip, known) in ask {
+            self.solicit(ip, known, counters);
         }
     }
 
     /// One of our addresses is to be asked for, or has proved to be ours.
     fn own_address(&mut self, event: Event, counters: &mut Counters) {
-        let Some(v6) = &mut self.v6 else { return };
-        if self.capabilities.link == LinkKind::Ip {
+        if self.device.is_bare() {
             return;
         }
+        let Some(v6) = self.addresses.v6_mut() else {
+            return;
+        };
         match event {
             Event::Claim(ip) => {
                 // First of all, switches must let the answers through.
@@ -432,7 +326,7 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) {
-        let ours = self.v6.as_ref().and_then(|v6| v6.link_local);
+        let ours = self.addresses.link_local();
         let asks = ip.hop_limit == mld::HOP_LIMIT && ip.source.is_unicast_link_local();
         if let Some(ours) = ours.filter(|_| asks) {
             let group = (!group.is_unspecified()).then_some(group);
@@ -449,7 +343,9 @@ impl Link {
         counters: &mut Counters,
     ) {
         const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
-        let Some(v6) = &self.v6 else { return };
+        let Some(v6) = self.addresses.v6() else {
+            return;
+        };
         let mut message = [0; ROOM];
         let len = mld::emit_report(from, record, v6.addresses.groups(), &mut message);
         self.send_group_report(from, part(&message, 0..len), counters);
@@ -463,8 +359,7 @@ impl Link {
         counters: &mut Counters,
     ) {
         // Before there is an address on the link, it is from nobody (RFC 3590 section 4).
-        let link_local = self.v6.as_ref().and_then(|v6| v6.link_local);
-        let from = link_local.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let from = self.addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
         let mut message = [0; mld::report_len(1)];
         let len = mld::emit_report(from, record, std::iter::once(group), &mut message);
         self.send_group_report(from, part(&message, 0..len), counters);

@@ -264,13 +264,16 @@ impl Setup<'_> {
             .ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.local);
         let remote = options.destination(peer)?;
-        let remote = SocketAddr::new(self.link.own_for_wildcard(remote.ip()), remote.port());
+        let remote = SocketAddr::new(
+            self.link.addresses.own_for_wildcard(remote.ip()),
+            remote.port(),
+        );
         let to = remote.ip();
         if !self.settings.access.may_connect(Transport::Tcp, remote) {
             self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);
         }
-        if to.is_multicast() || self.link.is_for_all(to) {
+        if to.is_multicast() || self.link.addresses.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
         let (_, mut binding) = self.binding(key)?;
@@ -279,7 +282,7 @@ impl Setup<'_> {
         if self.endpoints.demux.is_taken(&flow) {
             return Err(RequestError::NoPortLeft);
         }
-        if self.settings.cut_through && self.link.is_local(to) {
+        if self.settings.cut_through && self.link.addresses.contains(to) {
             self.admission().open_pair(key, local, remote)?;
             self.endpoints.demux.tcp.stay_at(key, bound, local);
             if bound.is_none()

@@ -29,7 +29,7 @@ impl Responder<'_> {
         message: &Icmpv4,
         broadcast: bool,
     ) {
-        let is_own = self.link.is_ours(ip.source);
+        let is_own = self.link.addresses.is_ours(ip.source);
         if !may_answer_error(ip, broadcast, false) || !self.may_send_error(is_own) {
             return;
         }

@@ -127,7 +127,7 @@ impl Responder<'_> {
         let ip = &packet.header;
         let is_error = packet.carries_error();
         if !may_answer_error(ip, packet.link_group, is_error, to_group_too)
-            || !self.may_send_error(self.link.is_ours6(ip.source))
+            || !self.may_send_error(self.link.addresses.is_ours6(ip.source))
         {
             return;
         }
@@ -152,7 +152,7 @@ impl Responder<'_> {
 
     /// Sends an ICMPv6 message, from the address that is best for it if none is given.
     fn send_icmp6(&mut self, to: Ipv6Addr, from: Option<Ipv6Addr>, icmp: &Icmpv6, data: &[u8]) {
-        let Some(from) = from.or_else(|| self.link.source_for6(to)) else {
+        let Some(from) = from.or_else(|| self.link.addresses.source_for6(to)) else {
             return self.counters.drop(EngineDrop::NoRoute);
         };
         let mut message = vec![0; icmp.header_len() + data.len()];

@@ -92,7 +92,7 @@ impl Socket {
             (IpAddr::V4(_), _) => datagrams.peer.map_or(0, |peer| peer.port()),
             (IpAddr::V6(_), port) => port,
         };
-        let mtu = match options.honors_path(to.0) || link.is_local(to.0) {
+        let mtu = match options.honors_path(to.0) || link.addresses.contains(to.0) {
             true => link.mtu_to(to.0, reporter.now),
             false => link.link_mtu(to.0),
         };

@@ -11,10 +11,10 @@
 use super::Stack;
 use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow};
-use crate::link::Link;
+use crate::link::Device;
 use crate::session::SPARE_CHUNKS;
 use crate::socket::{Kind, Socket};
-use longshore_frames::{LinkKind, RxChecksum, RxMeta};
+use longshore_frames::{RxChecksum, RxMeta};
 use longshore_hostif::adapter::{ReceiveSlab, ReceiveStream};
 use longshore_hostif::{MOST_DATA, Moved, NONE, Room};
 use longshore_net::input6::classify_from_wire;
@@ -28,13 +28,7 @@ use std::net::SocketAddr;
 /// The ECN bits of a packet that met congestion (RFC 3168 section 5).
 const CONGESTED: u8 = 3;
 
-impl Link {
-    /// Whether frames have no header of the link's.
-    #[inline(always)]
-    pub(crate) fn is_bare(&self) -> bool {
-        self.capabilities.link == LinkKind::Ip
-    }
-
+impl Device {
     /// Whether a frame says that it has an IPv6 packet.
     #[inline(always)]
     fn is_of_v6(&self, frame: &[u8]) -> bool {
@@ -155,7 +149,7 @@ impl Stack {
     #[inline(never)]
     pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (cached, key) = self.endpoints.demux.cached();
-        match cached.segment_of(frame, self.link.is_bare()) {
+        match cached.segment_of(frame, self.link.device.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, false>(key, segment, meta),
             None => self.frame_of_another(frame, meta),
         }
@@ -166,7 +160,7 @@ impl Stack {
     /// for the other.
     #[inline(never)]
     fn frame_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        if self.link.is_of_v6(frame) {
+        if self.link.device.is_of_v6(frame) {
             self.frame6_by_prediction(frame, meta)
         } else {
             self.frame4_of_another(frame, meta)
@@ -177,7 +171,8 @@ impl Stack {
     /// link.
     #[inline(never)]
     fn frame4_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let Some((link, packet)) = self.link.packet_of(frame, &self.link.wanted) else {
+        let Some((link, packet)) = self.link.device.packet_of(frame, self.link.device.wanted())
+        else {
             return false;
         };
         let Some(p) = Tcp4::read(packet).filter(|p| p.ecn != CONGESTED) else {
@@ -185,7 +180,7 @@ impl Stack {
         };
         let flow = p.flow();
         let (remote, _) = flow.source();
-        if self.link.is_ours(remote) || remote.is_loopback() {
+        if self.link.addresses.is_ours(remote) || remote.is_loopback() {
             return false;
         }
         let Some(key) = self.endpoints.demux.find4(&flow) else {
@@ -199,7 +194,7 @@ impl Stack {
     #[inline(never)]
     fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (cached, key) = self.endpoints.demux.cached6();
-        match cached.segment_of(frame, self.link.is_bare()) {
+        match cached.segment_of(frame, self.link.device.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, true>(key, segment, meta),
             None => self.frame6_of_another(frame, meta),
         }
@@ -209,14 +204,15 @@ impl Stack {
     /// IPv6 before: with extension headers, it is not looked at here.
     #[inline(never)]
     fn frame6_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let wanted = Wanted::new(self.link.mac, EtherType::Ipv6);
-        let Some((link, packet)) = self.link.packet_of(frame, &wanted) else {
+        let wanted = Wanted::new(self.link.device.mac(), EtherType::Ipv6);
+        let Some((link, packet)) = self.link.device.packet_of(frame, &wanted) else {
             return false;
         };
         let Some(cached) = CachedHeaders6::of(&link, packet) else {
             return false;
         };
-        let Ok((ip, range)) = classify_from_wire(packet, |ip| self.link.is_ours6(ip)) else {
+        let Ok((ip, range)) = classify_from_wire(packet, |ip| self.link.addresses.is_ours6(ip))
+        else {
             return false;
         };
         let Some(segment) = packet.get(range).filter(|s| s.len() >= tcp::HEADER_LEN) else {

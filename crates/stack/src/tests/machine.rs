@@ -396,7 +396,9 @@ impl Machine {
             self.trace.write(frame);
             self.trace.write_u64(self.stack.now().0);
             let server = self.dhcp_server.as_mut();
-            if let Some(answer) = server.and_then(|s| s.answer(frame, self.stack.link().mac)) {
+            if let Some(answer) =
+                server.and_then(|s| s.answer(frame, self.stack.link().device.mac()))
+            {
                 self.stack
                     .port_mut()
                     .send(&TxFrame::whole(&answer))

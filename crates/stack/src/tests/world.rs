@@ -170,8 +170,8 @@ impl World {
             self.machines[which].set_link(!(down..up).contains(&since), now);
         }
         let [_, server] = &mut self.machines;
-        let station = server.stack.link().mac;
-        while let Some(syn) = self.flood.as_mut().and_then(|f| f.next(station, now)) {
+        let mac = server.stack.link().device.mac();
+        while let Some(syn) = self.flood.as_mut().and_then(|f| f.next(mac, now)) {
             server.bring(syn);
         }
         let is_done = self.are_talks_over();

@@ -11,6 +11,7 @@ use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_wire::MacAddr;
 use longshore_wire::arp::{self, ArpPacket};
 use longshore_wire::checksum::Partial;
+use longshore_wire::ethernet;
 use longshore_wire::icmpv6::Icmpv6;
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::ipv6::{self, Ipv6Header};
@@ -112,7 +113,7 @@ fn arp_answer(link: &Link) -> ArpPacket {
         operation: arp::Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
-        target_mac: link.mac,
+        target_mac: link.device.mac(),
         target_ip: US,
     }
 }
