@@ -1,8 +1,8 @@
 //! Our IPv6 addresses, and duplicate address detection (RFC 4862 section 5.4).
 //!
-//! For each address one neighbour solicitation asks whether another station has it; if
+//! For each address one neighbour solicitation asks whether another host has it; if
 //! there is no answer within a second, the address is unique. It is used meanwhile, as
-//! RFC 4429 allows, because programs start at once; if another station answers, it is
+//! RFC 4429 allows, because programs start at once; if another host answers, it is
 //! given up. The engine sends what [`Addresses::poll`] returns and reports conflicts to
 //! it. Addresses that [`router`](crate::router) has generated have lifetimes (RFC 4862
 //! section 5.5.4).
@@ -25,7 +25,7 @@ pub enum State {
     Optimistic,
     /// In use, and unique.
     Preferred,
-    /// Another station has it: not in use.
+    /// Another host has it: not in use.
     Duplicate,
     /// Its valid lifetime is over: not in use. Its entry is kept until it is needed, so
     /// that the order of the others does not change.
@@ -235,9 +235,9 @@ impl Addresses {
         })
     }
 
-    /// Another station claims `ip`, or performs duplicate address detection for it:
+    /// Another host claims `ip`, or performs duplicate address detection for it:
     /// returns whether we have to give it up. An address known to be unique is kept: the
-    /// later station has to yield (RFC 4862 section 5.4.4 leaves that to us).
+    /// later host has to yield (RFC 4862 section 5.4.4 leaves that to us).
     pub fn conflict(&mut self, ip: Ipv6Addr) -> bool {
         let found = self.entries.iter_mut().find(|e| e.address == ip);
         match found {

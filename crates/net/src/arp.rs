@@ -17,7 +17,7 @@ pub const fn request(mac: MacAddr, ip: Ipv4Addr, target: Ipv4Addr) -> ArpPacket 
     }
 }
 
-/// A gratuitous ARP: tells all stations that `ip` now has this hardware address (RFC 5227
+/// A gratuitous ARP: tells all hosts that `ip` now has this hardware address (RFC 5227
 /// section 2.3). To be broadcast.
 #[must_use]
 pub const fn announcement(mac: MacAddr, ip: Ipv4Addr) -> ArpPacket {
@@ -45,7 +45,7 @@ pub fn answer(
     })
 }
 
-/// Whether another station claims one of our addresses (RFC 5227 section 2.4).
+/// Whether another host claims one of our addresses (RFC 5227 section 2.4).
 #[must_use]
 pub fn is_conflict(packet: &ArpPacket, mac: MacAddr, is_ours: impl Fn(Ipv4Addr) -> bool) -> bool {
     packet.sender_mac != mac && is_ours(packet.sender_ip)

@@ -434,7 +434,7 @@ impl Client {
         }
     }
 
-    /// Another station has the offered address.
+    /// Another host has the offered address.
     fn decline(&mut self, now: Instant) {
         let message = self.message(Kind::Decline, now);
         self.lose(now, AFTER_DECLINE_MS);

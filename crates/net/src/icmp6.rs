@@ -103,7 +103,7 @@ pub fn parse_error(message: &Icmpv6, data: &[u8]) -> Option<IcmpError> {
 }
 
 /// Whether an error may be sent about a packet (RFC 4443 section 2.4 e): it is not an
-/// error itself, and was sent by one station. If the packet was sent to a group, by its
+/// error itself, and was sent by one host. If the packet was sent to a group, by its
 /// address or that of its frame (`link_group`), only errors that are `to_group_too` are
 /// sent: "packet too big", and an option that asks for it.
 #[must_use]

@@ -64,13 +64,13 @@ pub fn classify_from_wire(
     Ok((header, payload))
 }
 
-/// Whether a packet may be neighbour discovery of a station on the link that also has one
+/// Whether a packet may be neighbour discovery of a host on the link that also has one
 /// of our addresses, which must be processed (RFC 4862 section 5.4.4).
 fn may_be_claim(header: &Ipv6Header) -> bool {
     header.next_header == next_header::ICMPV6 && header.hop_limit == crate::ndp::HOP_LIMIT
 }
 
-/// Whether an address can be that of one station: it is not multicast, unspecified,
+/// Whether an address can be that of one host: it is not multicast, unspecified,
 /// loopback or IPv4-mapped (RFC 6890 does not allow those on the wire).
 #[inline]
 #[must_use]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_station_that_has_our_address_is_heard_on_the_link_alone() {
+    fn a_host_that_has_our_address_is_heard_on_the_link_alone() {
         let mut claim = packet(US, ALL_NODES, 58);
         assert!(classify_from_wire(&claim, ours).is_err(), "from afar");
         claim[7] = 255;

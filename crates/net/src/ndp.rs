@@ -74,7 +74,7 @@ pub fn probe(source: Ipv6Addr, target: Ipv6Addr, mac: Option<MacAddr>) -> Messag
     Message::new(source, target, &message, &at_source(mac))
 }
 
-/// Asks whether another station has `target`, which we are about to use (RFC 4862 section
+/// Asks whether another host has `target`, which we are about to use (RFC 4862 section
 /// 5.4.2).
 #[must_use]
 pub fn claim(target: Ipv6Addr) -> Message {

@@ -22,7 +22,7 @@ pub struct Route {
 /// The result of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    /// The station on the link that gets the packet.
+    /// The host on the link that gets the packet.
     pub next_hop: IpAddr,
     /// Our source address for the destination.
     pub source: IpAddr,

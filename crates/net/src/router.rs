@@ -175,7 +175,7 @@ impl Routers {
         true
     }
 
-    /// Another station has an address that we generated: generates another one (RFC 7217
+    /// Another host has an address that we generated: generates another one (RFC 7217
     /// section 6) and returns it.
     pub fn replace(
         &self,

@@ -7,11 +7,11 @@
 //! address. The table names sockets by the engine's keys and owns nothing else.
 
 mod automatic;
-mod crowded;
 mod flow;
 mod held;
 mod ports;
 mod table4;
+mod used_ports;
 
 pub(crate) use flow::Flow;
 pub(crate) use ports::{Ports, Reuse};
@@ -20,7 +20,6 @@ use crate::local_ports::{LocalPorts, ReservedPorts};
 use crate::secrets::{KeyedHash, Purpose, Secrets};
 use crate::timers::{Alarm, Wheel};
 use automatic::Automatic;
-use crowded::Crowded;
 use flow::Keyed;
 use longshore_tcp::{Instant, TimeWait};
 use longshore_wire::SeqNumber;
@@ -31,6 +30,7 @@ use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use table4::{NO_KEY, Table4};
+use used_ports::UsedPorts;
 
 /// A connection in TIME-WAIT.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub(crate) struct Demux {
     time_waits: Wheel<Flow>,
     /// Those that are being looked at; kept for its memory.
     over: Vec<Flow>,
-    crowded: Crowded,
+    used_ports: UsedPorts,
     secret: KeyedHash,
     /// TCP ports.
     pub(crate) tcp: Ports,
@@ -107,7 +107,7 @@ impl Demux {
             waiting: HashMap::with_hasher(Keyed::new(secrets, Purpose::TimeWaits)),
             time_waits: Wheel::new(now),
             over: Vec::new(),
-            crowded: Crowded::default(),
+            used_ports: UsedPorts::default(),
             secret: secrets.keyed(Purpose::Connections),
             tcp: Ports::new(secrets.keyed(Purpose::TcpPorts)),
             udp: Ports::new(secrets.keyed(Purpose::UdpPorts)),
@@ -243,7 +243,7 @@ impl Demux {
             return;
         }
         let automatic = Automatic::new(range, reserved.cloned());
-        self.crowded = Crowded::new(automatic.clone());
+        self.used_ports = UsedPorts::new(automatic.clone());
         (self.tcp.automatic, self.udp.automatic) = (automatic.clone(), automatic);
     }
 
@@ -262,15 +262,15 @@ impl Demux {
         if let Some(port) = self.tcp.automatic.tries(seed).find(|port| usable(*port)) {
             return Some(port);
         }
-        let mut crowded = std::mem::take(&mut self.crowded);
-        let taken = crowded.ports(&flow(0), |port| self.is_taken(&flow(port)));
+        let mut used_ports = std::mem::take(&mut self.used_ports);
+        let taken = used_ports.ports(&flow(0), |port| self.is_taken(&flow(port)));
         let picked = self.tcp.first_free(seed, taken);
-        self.crowded = crowded;
+        self.used_ports = used_ports;
         picked
     }
 
     pub(crate) fn insert(&mut self, flow: Flow, key: u32) {
-        self.crowded.note(&flow, true);
+        self.used_ports.note(&flow, true);
         match flow.flow4() {
             Some(flow4) => self.flows4.insert(&flow4, key),
             None => {
@@ -285,7 +285,7 @@ impl Demux {
     }
 
     pub(crate) fn remove(&mut self, flow: &Flow) {
-        self.crowded.note(flow, false);
+        self.used_ports.note(flow, false);
         if self.last.is_some_and(|(last, _)| last == *flow) {
             self.last = None;
         }
@@ -307,7 +307,7 @@ impl Demux {
         let expires = waiting.record.expires();
         self.time_waits.set(&mut waiting.alarm, flow, expires);
         self.tcp.hold(waiting.local, waiting.reuse);
-        self.crowded.note(&flow, true);
+        self.used_ports.note(&flow, true);
         if let Some(old) = self.waiting.insert(flow, waiting) {
             self.tcp.let_go(old.local, old.reuse);
         }
@@ -321,12 +321,12 @@ impl Demux {
         if let Some(waiting) = self.waiting.remove(flow) {
             // A connection of the same name may have begun meanwhile.
             let is_there = self.key_of(flow).is_some();
-            self.crowded.note(flow, is_there);
+            self.used_ports.note(flow, is_there);
             self.tcp.let_go(waiting.local, waiting.reuse);
         }
     }
 
-    /// AddressPair those whose time is over.
+    /// Ends those whose time is over.
     pub(crate) fn expire_waits(&mut self, now: Instant) {
         let mut over = std::mem::take(&mut self.over);
         self.time_waits.advance(now, &mut over);
@@ -373,7 +373,7 @@ impl Demux {
         self.last = None;
         self.flows4.clear();
         self.flows6.clear();
-        self.crowded = Crowded::new(self.tcp.automatic.clone());
+        self.used_ports = UsedPorts::new(self.tcp.automatic.clone());
         self.udp.retain(&is_there);
         self.tcp.retain(&is_there);
         for waiting in self.waiting.values() {

@@ -1,4 +1,4 @@
-//! What goes to more than one station: groups (multicast) and broadcasts.
+//! What goes to more than one host: groups (multicast) and broadcasts.
 //!
 //! Owns what sockets have to do with it; which groups the link is in is said by
 //! `link::memberships`. `requests` joins and leaves, `datagram` asks who receives. A

@@ -8,7 +8,7 @@ pub trait Address: Copy + Ord {
     /// How long an answer is valid, in milliseconds.
     const REACHABLE_MS: u64;
 
-    /// Whether it can be the address of one station.
+    /// Whether it can be the address of one host.
     fn may_be_neighbor(self) -> bool;
 }
 

@@ -1,7 +1,7 @@
 //! Which ports are given to those who ask for none in particular: those of a range that are not
 //! reserved.
 //!
-//! Owns [`Automatic`]. `ports` has one for each transport, `crowded` one for the destinations that it
+//! Owns [`Automatic`]. `ports` has one for each transport, `used_ports` one for the destinations that it
 //! counts; the stack says which they are when a socket is opened.
 
 use crate::local_ports::{LocalPorts, ReservedPorts};

@@ -1,4 +1,4 @@
-//! SYNs of nobody to the second machine's listener: from stations that are not there, and
+//! SYNs of nobody to the second machine's listener: from hosts that are not there, and
 //! from far away.
 
 use super::numbers::Numbers;
@@ -29,7 +29,7 @@ impl Flood {
         (self.left != 0).then_some(self.due)
     }
 
-    /// The next SYN to the station `to`, if it is due.
+    /// The next SYN to the hardware address `to`, if it is due.
     pub(super) fn next(&mut self, to: MacAddr, now: Instant) -> Option<Vec<u8>> {
         if self.left == 0 || self.due > now {
             return None;

@@ -223,7 +223,7 @@ mod tests {
             ),
             (
                 Owner::Program,
-                "<longshore_stack::demux::crowded::Crowded>::note_one",
+                "<longshore_stack::demux::used_ports::UsedPorts>::note_one",
                 Part::TcpIp,
             ),
             (

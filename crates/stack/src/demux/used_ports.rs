@@ -1,9 +1,9 @@
-//! Destinations to which hardly an ephemeral port is left, so that the last ones are found
-//! without asking for each.
+//! The ephemeral ports in use towards destinations to which hardly one is left, so that the last
+//! ones are found without a look at each.
 //!
-//! Whoever connects tries some ports at random, and nearly always one of them is free. Where
-//! none was, the destination is crowded: which ports connections to it have is noted from
-//! then on, until there are few. [`Demux`](super::Demux) owns this and tells of each
+//! A connection tries some ports at random, and nearly always one of them is free. Where
+//! none was, the ports in use towards its destination are tracked from then on, until there are
+//! few. Owns [`UsedPorts`], which [`Demux`](super::Demux) has one of, and to which it reports each
 //! connection that begins or ends.
 
 use super::Flow;
@@ -11,11 +11,11 @@ use super::automatic::Automatic;
 use crate::port_set::PortSet;
 use std::collections::BTreeMap;
 
-/// Destinations of which this is noted at once; each has tens of thousands of connections.
+/// Destinations that are tracked at once; each has tens of thousands of connections.
 const MOST: usize = 64;
-/// See the head of the file.
+/// Ports in use, by destination.
 #[derive(Debug, Default)]
-pub(super) struct Crowded {
+pub(super) struct UsedPorts {
     by_destination: BTreeMap<Destination, PortSet>,
     /// The ports that connections get.
     automatic: Automatic,
@@ -24,8 +24,8 @@ pub(super) struct Crowded {
 /// Where connections go, and from which of our addresses.
 type Destination = (u128, u128, u16);
 
-impl Crowded {
-    /// Nothing is noted; connections get these ports.
+impl UsedPorts {
+    /// No destination is tracked; connections get these ports.
     pub(super) fn new(automatic: Automatic) -> Self {
         Self {
             by_destination: BTreeMap::new(),
@@ -47,14 +47,14 @@ impl Crowded {
             return;
         };
         ports.set(flow.local_port(), is_there);
-        // With fewer than half of the ports it is crowded no more.
+        // With fewer than half of the ports it is tracked no more.
         if !is_there && self.automatic.count_in(ports) < self.automatic.count() / 2 {
             self.by_destination.remove(&flow.destination());
         }
     }
 
     /// The ports that connections to the destination of `flow` have, whatever its own; if
-    /// they are not noted yet, `is_taken` says of each.
+    /// it is not tracked yet, `is_taken` says of each.
     pub(super) fn ports(&mut self, flow: &Flow, is_taken: impl Fn(u16) -> bool) -> &PortSet {
         let to = flow.destination();
         if self.by_destination.len() >= MOST && !self.by_destination.contains_key(&to) {
