@@ -153,7 +153,7 @@ fn run_adapter(
     let _ = rustix::thread::set_current_timer_slack(NonZero::new(1));
     let to_link = longshore_link::LinkError::from;
     let (report, of) = (report.try_clone(), engine.to_owned());
-    let carrier =
+    let stream =
         Modelled::new(Plain::new(socket).map_err(to_link)?, model).reporting_to(move |what| {
             let Ok(report) = &report else { return };
             let stat = TransportStat::of(&model, &of, what);
@@ -165,7 +165,7 @@ fn run_adapter(
                 let _ = report.write_all_at(&text, 0);
             }
         });
-    let mut link = Link::new(carrier);
+    let mut link = Link::new(stream);
     let hello = link.greeting()?;
     Proxy::begin(link, &hello, engine)?.run()
 }

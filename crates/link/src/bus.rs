@@ -5,7 +5,7 @@
 //! transfer engine of the crate `bus`, on real time, and passes it on when that says so. So
 //! requests cost a doorbell, a fetch and reads, and what the adapter writes is posted.
 
-use crate::carrier::{Carrier, HandshakeError};
+use crate::byte_stream::{ByteStream, HandshakeError};
 use crate::protocol::{FRAME_HEADER, Message, Transfer, first_frame};
 use longshore_bus::{BusModel, Load, SLOT, TransferEngine};
 use longshore_hostif::{Completion, MAX_IMMEDIATE, Request};
@@ -148,9 +148,9 @@ fn place_of(bytes: u64, rest: &[u8]) -> Option<Place> {
     })
 }
 
-/// A carrier behind a modelled bus: this end is the adapter.
+/// A byte stream behind a modelled bus: this end is the adapter.
 pub struct Modelled<C> {
-    carrier: C,
+    stream: C,
     /// Messages by their bytes: these stand in `incoming` and `outgoing`.
     engine: TransferEngine<usize>,
     began: Instant,
@@ -160,9 +160,9 @@ pub struct Modelled<C> {
     /// To the host: what was not sent, and how much of it may be.
     outgoing: Bytes,
     released: usize,
-    /// The carrier took less than there was.
+    /// The byte stream took less than there was.
     is_held_up: bool,
-    /// The carrier has ended; said when all that came before has been passed on.
+    /// The byte stream has ended; said when all that came before has been passed on.
     ended: Option<HandshakeError>,
     /// Messages passed on, and by how much they were late.
     passed: (u64, u64),
@@ -225,12 +225,12 @@ impl Reporting {
     }
 }
 
-impl<C: Carrier> Modelled<C> {
-    /// Puts a bus before `carrier`.
+impl<C: ByteStream> Modelled<C> {
+    /// Puts a bus before `stream`.
     #[must_use]
-    pub fn new(carrier: C, model: BusModel) -> Self {
+    pub fn new(stream: C, model: BusModel) -> Self {
         Self {
-            carrier,
+            stream,
             engine: TransferEngine::new(model),
             began: Instant::now(),
             incoming: Bytes::default(),
@@ -323,15 +323,15 @@ fn nanoseconds(from: Instant, to: Instant) -> u64 {
     to.saturating_duration_since(from).as_nanos() as u64
 }
 
-impl<C: Carrier> Carrier for Modelled<C> {
+impl<C: ByteStream> ByteStream for Modelled<C> {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.carrier.fd()
+        self.stream.fd()
     }
 
     fn receive(&mut self, to: &mut Vec<u8>) -> Result<bool, HandshakeError> {
         self.report();
         while self.wants_input() {
-            match self.carrier.receive(&mut self.incoming.all) {
+            match self.stream.receive(&mut self.incoming.all) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => self.ended = Some(error),
@@ -373,12 +373,12 @@ impl<C: Carrier> Carrier for Modelled<C> {
 
     fn flush(&mut self) -> Result<bool, HandshakeError> {
         self.release();
-        self.is_held_up = !self.carrier.flush()?;
+        self.is_held_up = !self.stream.flush()?;
         while !self.is_held_up && self.released != 0 {
-            let sent = self.carrier.send(&self.outgoing.rest()[..self.released])?;
+            let sent = self.stream.send(&self.outgoing.rest()[..self.released])?;
             self.outgoing.take(sent);
             self.released -= sent;
-            self.is_held_up = !self.carrier.flush()?;
+            self.is_held_up = !self.stream.flush()?;
         }
         Ok(self.outgoing.rest().is_empty() && !self.is_held_up)
     }

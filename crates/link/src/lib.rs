@@ -3,7 +3,7 @@
 //! | module | what it owns |
 //! | --- | --- |
 //! | `protocol` | what goes over a link: messages, and taking them out of bytes |
-//! | `carrier` | what carries the bytes: a socket, authenticated and encrypted |
+//! | `byte_stream` | what carries the bytes: a socket, authenticated and encrypted |
 //! | `bus` | a transfer engine between the two ends: a modelled bus instead of a link |
 //! | `place` | where the other end is, and the key that both have |
 //! | `link` | one end of a link: what came and what is to go |
@@ -23,7 +23,7 @@
 
 mod agent;
 mod bus;
-mod carrier;
+mod byte_stream;
 mod link;
 mod place;
 pub mod protocol;
@@ -31,7 +31,7 @@ mod proxy;
 
 pub use agent::{Agent, AgentError};
 pub use bus::{Modelled, Report, Usage};
-pub use carrier::{Carrier, HandshakeError, Plain, Role, Secured};
+pub use byte_stream::{ByteStream, HandshakeError, Plain, Role, Secured};
 pub use link::{Link, LinkError};
 pub use place::{BadKey, BadPlace, KEY_BYTES, Key, Listening, Place, PlaceError};
 pub use proxy::{Proxy, ProxyError};

@@ -1,9 +1,9 @@
 //! One end of a link: what came over it and is not handled yet, and what is to go.
 //!
 //! Owns [`Link`], which the agent at the host's end and the proxy at the engine's each have one of,
-//! over a [`Carrier`] of their choice.
+//! over a [`ByteStream`] of their choice.
 
-use crate::carrier::{Carrier, HandshakeError};
+use crate::byte_stream::{ByteStream, HandshakeError};
 use crate::protocol::{BadFrame, Hello, Message, Parser, Refusal};
 use longshore_hostif::SocketId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes that wait to go before nothing that can wait is added to them.
 const CONGESTED: usize = 512 * 1024;
-/// Bytes that are taken from the carrier at a time, about.
+/// Bytes that are taken from the byte stream at a time, about.
 const AT_ONCE: usize = 1024 * 1024;
 /// How long the other end may take for its greeting.
 const GREET_FOR: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ const GREET_FOR: Duration = Duration::from_secs(15);
 pub enum LinkError {
     /// What carries it.
     #[error(transparent)]
-    Carrier(#[from] HandshakeError),
+    Stream(#[from] HandshakeError),
     /// What came means nothing.
     #[error("the other end sent {0}")]
     Frame(#[from] BadFrame),
@@ -36,7 +36,7 @@ pub enum LinkError {
 
 /// One end of a link.
 pub struct Link {
-    carrier: Box<dyn Carrier>,
+    stream: Box<dyn ByteStream>,
     /// What came.
     pub(crate) parser: Parser,
     /// What is to go.
@@ -49,7 +49,7 @@ pub struct Link {
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
-    /// The carrier has more of it that did not go.
+    /// The byte stream has more of it that did not go.
     is_held_up: bool,
 }
 
@@ -97,11 +97,11 @@ impl Outbox {
 }
 
 impl Link {
-    /// One end of a link that is carried by `carrier`.
+    /// One end of a link that is carried by `stream`.
     #[must_use]
-    pub fn new(carrier: impl Carrier + 'static) -> Self {
+    pub fn new(stream: impl ByteStream + 'static) -> Self {
         Self {
-            carrier: Box::new(carrier),
+            stream: Box::new(stream),
             parser: Parser::default(),
             out: Outbox::default(),
             plain: Vec::new(),
@@ -109,7 +109,7 @@ impl Link {
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.carrier.fd()
+        self.stream.fd()
     }
 
     /// Takes what came, not all of it if it is much; whether there was any.
@@ -117,7 +117,7 @@ impl Link {
         let mut any = false;
         while self.parser.len() < AT_ONCE {
             self.plain.clear();
-            let more = self.carrier.receive(&mut self.plain);
+            let more = self.stream.receive(&mut self.plain);
             self.parser.push(&self.plain);
             if !more? {
                 break;
@@ -141,10 +141,10 @@ impl Link {
     /// Sends what goes now.
     pub(crate) fn send(&mut self) -> Result<(), LinkError> {
         let out = &mut self.out;
-        out.is_held_up = !self.carrier.flush()?;
+        out.is_held_up = !self.stream.flush()?;
         while !out.is_held_up && out.sent < out.bytes.len() {
-            out.sent += self.carrier.send(&out.bytes[out.sent..])?;
-            out.is_held_up = !self.carrier.flush()?;
+            out.sent += self.stream.send(&out.bytes[out.sent..])?;
+            out.is_held_up = !self.stream.flush()?;
         }
         if out.sent == out.bytes.len() {
             out.bytes.clear();
@@ -179,29 +179,29 @@ impl Link {
         }
     }
 
-    /// Sleeps until the carrier has something to receive or to send; for `most`, no longer.
+    /// Sleeps until the byte stream has something to receive or to send; for `most`, no longer.
     pub(crate) fn wait(&self, mut wants: PollFlags, most: Duration) {
         wants.set(PollFlags::OUT, self.wants_room());
-        let until = self.carrier.next_at();
+        let until = self.stream.next_at();
         let until = until.map_or(most, |at| at.saturating_duration_since(Instant::now()));
         let timeout = Timespec::try_from(until.min(most)).ok();
         let mut fds = [PollFd::from_borrowed_fd(self.fd(), wants)];
         let _ = poll(&mut fds, timeout.as_ref());
     }
 
-    /// Whether something is to go for which there is no room in the carrier's descriptor.
+    /// Whether something is to go for which there is no room in the byte stream's descriptor.
     pub(crate) fn wants_room(&self) -> bool {
-        !self.out.is_empty() && self.carrier.wants_room()
+        !self.out.is_empty() && self.stream.wants_room()
     }
 
-    /// Whether the carrier takes what comes in.
+    /// Whether the byte stream takes what comes in.
     pub(crate) fn wants_input(&self) -> bool {
-        self.carrier.wants_input()
+        self.stream.wants_input()
     }
 
     /// When something is to be received or sent that waits for its time alone.
     pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.carrier.next_at()
+        self.stream.next_at()
     }
 
     /// Waits for the greeting of the host's end, at the engine's.
@@ -226,7 +226,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::carrier::Plain;
+    use crate::byte_stream::Plain;
     use crate::protocol::PAYLOAD;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -254,7 +254,7 @@ mod tests {
         assert!(!engine.receive().unwrap());
         drop(host);
         let ended = engine.receive();
-        let closed = matches!(ended, Err(LinkError::Carrier(HandshakeError::Closed)));
+        let closed = matches!(ended, Err(LinkError::Stream(HandshakeError::Closed)));
         assert!(closed, "{ended:?}");
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::carrier::Plain;
+use crate::byte_stream::Plain;
 use crate::protocol::{LONGEST_BODY, Message};
 use longshore_hostif::{EdgeFlags, SocketId};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -30,11 +30,11 @@ fn payload(at: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Waits until `carrier` has so many bytes.
-fn receive(carrier: &mut impl Carrier, len: usize) -> Vec<u8> {
+/// Waits until `stream` has so many bytes.
+fn receive(stream: &mut impl ByteStream, len: usize) -> Vec<u8> {
     let mut all = Vec::new();
     while all.len() < len {
-        carrier.receive(&mut all).unwrap();
+        stream.receive(&mut all).unwrap();
     }
     all
 }

@@ -1,6 +1,6 @@
 //! Takes frames out of the bytes that come over a link.
 //!
-//! Owns [`Parser`], which a [`Link`](crate::link::Link) feeds with what its carrier has received.
+//! Owns [`Parser`], which a [`Link`](crate::link::Link) feeds with what its byte stream has received.
 
 use super::fields::BadMessage;
 use super::messages::{Message, PAYLOAD};

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// What carries the bytes of a link, whole and in order. Neither call waits.
-pub trait Carrier {
+pub trait ByteStream {
     /// Readable when something comes, writable when something can go.
     fn fd(&self) -> BorrowedFd<'_>;
 
@@ -26,16 +26,16 @@ pub trait Carrier {
     /// Takes some of `bytes` to send them; says how many.
     ///
     /// # Errors
-    /// As [`Carrier::receive`].
+    /// As [`ByteStream::receive`].
     fn send(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError>;
 
     /// Sends on what was taken; whether all of it went.
     ///
     /// # Errors
-    /// As [`Carrier::receive`].
+    /// As [`ByteStream::receive`].
     fn flush(&mut self) -> Result<bool, HandshakeError>;
 
-    /// Whether what did not go waits for room in [`Carrier::fd`].
+    /// Whether what did not go waits for room in [`ByteStream::fd`].
     fn wants_room(&self) -> bool {
         true
     }
@@ -114,7 +114,7 @@ impl Plain {
     }
 }
 
-impl Carrier for Plain {
+impl ByteStream for Plain {
     fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -264,7 +264,7 @@ fn receive_greeting(fd: &OwnedFd, until: Instant) -> Result<[u8; GREETING], Hand
     Ok(greeting)
 }
 
-impl Carrier for Secured {
+impl ByteStream for Secured {
     fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

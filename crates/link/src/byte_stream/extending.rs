@@ -1,13 +1,13 @@
 //! The example of docs/extending.md, compiled and tried.
 #![allow(unreachable_pub, reason = "it is a file of its own in the document")]
 
-use super::{Carrier, HandshakeError};
+use super::{ByteStream, HandshakeError};
 use std::os::fd::BorrowedFd;
 
-/// Counts what another carrier takes and brings.
+/// Counts what another stream takes and brings.
 #[derive(Debug)]
 pub struct Counted<C> {
-    carrier: C,
+    stream: C,
     /// Bytes that went.
     pub sent: u64,
     /// Bytes that came.
@@ -15,36 +15,36 @@ pub struct Counted<C> {
 }
 
 impl<C> Counted<C> {
-    /// Stands on `carrier`.
-    pub fn new(carrier: C) -> Counted<C> {
+    /// Stands on `stream`.
+    pub fn new(stream: C) -> Counted<C> {
         Counted {
-            carrier,
+            stream,
             sent: 0,
             received: 0,
         }
     }
 }
 
-impl<C: Carrier> Carrier for Counted<C> {
+impl<C: ByteStream> ByteStream for Counted<C> {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.carrier.fd()
+        self.stream.fd()
     }
 
     fn receive(&mut self, to: &mut Vec<u8>) -> Result<bool, HandshakeError> {
         let before = to.len();
-        let any = self.carrier.receive(to)?;
+        let any = self.stream.receive(to)?;
         self.received += (to.len() - before) as u64;
         Ok(any)
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<usize, HandshakeError> {
-        let taken = self.carrier.send(bytes)?;
+        let taken = self.stream.send(bytes)?;
         self.sent += taken as u64;
         Ok(taken)
     }
 
     fn flush(&mut self) -> Result<bool, HandshakeError> {
-        self.carrier.flush()
+        self.stream.flush()
     }
 }
 

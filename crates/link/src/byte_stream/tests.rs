@@ -25,8 +25,8 @@ fn establish(host: Key, engine: Key) -> (Established, Established) {
     (host, engine.join().unwrap())
 }
 
-fn receive_all(carrier: &mut Secured, to: &mut Vec<u8>) -> Result<(), HandshakeError> {
-    while carrier.receive(to)? {}
+fn receive_all(stream: &mut Secured, to: &mut Vec<u8>) -> Result<(), HandshakeError> {
+    while stream.receive(to)? {}
     Ok(())
 }
 
