@@ -4,7 +4,7 @@
 //! That memory is reserved whole, 4 GB and more, and used as far as there is traffic. A
 //! program with a limit (vsftpd gives itself 400 MB) would not get past it. So while a
 //! process is in a session, the kernel's limit is higher by so much than what the program
-//! has set and is told ([`raised`], [`told`]). That a limit is raised shows in the limit
+//! has set and is shown ([`raised`], [`shown`]). That a limit is raised shows in the limit
 //! itself, in bits below a page that the kernel does not look at: so it is known after fork
 //! and exec, too. Called by `state`, when the process joins, and by `calls::limits`.
 
@@ -37,7 +37,7 @@ fn without(limit: Option<u64>, shared: u64) -> Option<u64> {
     })
 }
 
-/// What to tell the kernel for limits that the program sets, if they are those that hold
+/// What the kernel is given for limits that the program sets, if they are those that hold
 /// `now`. Whoever may not raise the hard limit keeps it.
 fn raise(limits: Rlimit, now: &Rlimit, shared: u64) -> Rlimit {
     let is_within = |limit: Option<u64>| match (limit, without(now.maximum, shared)) {
@@ -55,7 +55,7 @@ fn raise(limits: Rlimit, now: &Rlimit, shared: u64) -> Rlimit {
     }
 }
 
-/// What to tell the kernel for limits that the program sets.
+/// What the kernel is given for limits that the program sets.
 pub(crate) fn raised(limits: Rlimit) -> Rlimit {
     raise(
         limits,
@@ -64,8 +64,8 @@ pub(crate) fn raised(limits: Rlimit) -> Rlimit {
     )
 }
 
-/// What to tell the program of the kernel's limits.
-pub(crate) fn told(limits: Rlimit) -> Rlimit {
+/// What the program is shown of the kernel's limits.
+pub(crate) fn shown(limits: Rlimit) -> Rlimit {
     let shared = SHARED.load(Ordering::Relaxed);
     Rlimit {
         current: without(limits.current, shared),

@@ -1,5 +1,5 @@
 //! Whose a socket is. Settled when it is bound, connected or sent from, by the
-//! address and by the routes that the engine has told.
+//! address and by the routes that the engine has published.
 
 use crate::fds::{self, Entry, Undecided};
 use crate::lifecycle::give_up;
@@ -150,7 +150,7 @@ pub(crate) fn after_failed_call(fd: RawFd) {
     crate::results::set_errno(errno);
 }
 
-/// What the engine is told of a socket when it is opened: its version, and those of these options that
+/// What the engine is sent of a socket when it is opened: its version, and those of these options that
 /// the kernel's half has.
 fn open_flags(fd: RawFd, v6: bool, options: u32) -> OpenFlags {
     let set = |known: &options::Known| options & 1 << known.bit != 0;
@@ -238,7 +238,7 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     if is_under_way && !old.halves().is_ended_by_both() {
         new.pending_error().set(libc::ECONNRESET);
     } else if let errno @ 1.. = old.pending_error().take() {
-        // It is still to be told of.
+        // It is still to be reported.
         new.pending_error().set(errno.cast_signed());
     }
     new.take_places_of(old)?;
@@ -314,7 +314,7 @@ pub(crate) fn begin_anew(fd: RawFd, old: Socket) -> Result<Socket, SocketError> 
 }
 
 /// Binds the new socket to the port of the old one, which the engine gives up at the end
-/// of the turn in which it is told of that.
+/// of the turn in which it is notified of that.
 fn bind_to_port_of_old(new: &Socket, local: SocketAddr) {
     let in_use = SocketError::Refused(rustix::io::Errno::ADDRINUSE);
     for _ in 0..BIND_TRIES {

@@ -1,6 +1,6 @@
 //! What the shim has to say to the person who runs the program, each thing once: to the launcher,
 //! which shows it, so that it does not stand among what the program writes; to standard
-//! error where there is no launcher to be told.
+//! error where there is no launcher to report it to.
 //!
 //! `LONGSHORE_LOG` says how much: `error` (what makes calls fail), `warn` (the
 //! default: what is not done as the program asked), `debug` (what went to the
@@ -52,9 +52,9 @@ impl Write for Line {
     }
 }
 
-/// Tells the launcher; says whether it took that. A program under a filter of system calls
+/// Reports to the launcher; says whether it took that. A program under a filter of system calls
 /// can make no socket for that.
-fn tell_launcher(kind: u8, text: &[u8]) -> bool {
+fn report_to_launcher(kind: u8, text: &[u8]) -> bool {
     let to = remembered().and_then(|remembered| remembered.warnings.as_ref());
     let Some(to) = to.filter(|_| !is_confined()) else {
         return false;
@@ -100,7 +100,7 @@ fn put(level: Level, kind: u8, text: Arguments<'_>) {
         len: 0,
     };
     let _ = line.write_fmt(text);
-    if level != Level::Debug && tell_launcher(kind, &line.bytes[..line.len]) {
+    if level != Level::Debug && report_to_launcher(kind, &line.bytes[..line.len]) {
         return;
     }
     line.bytes[line.len] = b'\n';

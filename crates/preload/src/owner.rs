@@ -49,18 +49,18 @@ pub(crate) fn flags_set(fd: RawFd, is_async: bool) {
     }
 }
 
-/// A descriptor was given another owner, or the owner is to be told of other things.
+/// A descriptor was given another owner, or other things are to be signalled to the owner.
 pub(crate) fn changed(fd: RawFd) {
     MAY_BE_OWNED.store(true, Ordering::Relaxed);
     if let Some(socket) = fds::engine(fd) {
-        held(|| tell(fd, &socket));
+        held(|| send_owner(fd, &socket));
     }
 }
 
 /// A socket has become the engine's.
 pub(crate) fn to_engine(fd: RawFd, socket: &Socket) {
     if MAY_BE_OWNED.load(Ordering::Relaxed) {
-        held(|| tell(fd, socket));
+        held(|| send_owner(fd, socket));
     }
 }
 
@@ -113,8 +113,8 @@ fn count(raised: impl Fn(OwnersSignal) -> Raised) -> Option<[Raised; 2]> {
     may_be.then(|| [OwnersSignal::Urgent, OwnersSignal::Ready].map(raised))
 }
 
-/// Tells the engine how to reach the owner of the socket behind `fd`.
-fn tell(fd: RawFd, socket: &Socket) {
+/// Sends the engine how to reach the owner of the socket behind `fd`.
+fn send_owner(fd: RawFd, socket: &Socket) {
     let mut owner = OwnerEx::default();
     let asked = real::fcntl(fd, F_GETOWN_EX, Out::from(&mut owner).into());
     if asked != 0 {

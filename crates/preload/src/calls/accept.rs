@@ -54,12 +54,12 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
         wait_for_either(fd, &listener, 0, Way::In, Asked::Both, |asked| {
             match held(|| accept_from_engine(fd, &listener, flags)) {
                 Ok((accepted, peer)) => {
-                    let told = peer.copy_out(addr, len);
-                    if told.is_err() {
+                    let copied = peer.copy_out(addr, len);
+                    if copied.is_err() {
                         // As Linux has it, the connection is lost.
                         held(|| close(accepted));
                     }
-                    told.map(|()| accepted)
+                    copied.map(|()| accepted)
                 }
                 Err(SocketError::WouldBlock)
                     if asked == Asked::Both && listener.has_kernel_side() =>

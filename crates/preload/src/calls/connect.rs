@@ -3,7 +3,8 @@
 use crate::address::{self, Given};
 use crate::calls::shutdown::forget_shut;
 use crate::calls::{
-    Way, anew, answer, flow_label, groups, must_not_wait, refused, told, unless_kernels, wait_limit,
+    Way, anew, answer, flow_label, groups, must_not_wait, refused, returned, unless_kernels,
+    wait_limit,
 };
 use crate::cancel::point;
 use crate::fds::{self, Entry, Undecided};
@@ -87,7 +88,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                                 decide::to_kernel(id);
                             }
                             let limit = socket.options().time_limit(true);
-                            Some(told(done.map(|_| 0).map_err(|e| match e {
+                            Some(returned(done.map(|_| 0).map_err(|e| match e {
                                 SocketError::Interrupted if limit.is_none() => {
                                     SocketError::Restarts
                                 }
@@ -126,7 +127,7 @@ fn is_connected(socket: &Socket) -> bool {
 fn does_not_fit(socket: &Socket, peer: SocketAddr) -> Option<c_int> {
     use SocketState::{Connecting, Dead};
     match (socket.is_v6(), peer) {
-        // What has been begun is told of first.
+        // What has been begun is reported first.
         _ if !socket.is_datagram() && matches!(socket.state(), Dead | Connecting) => None,
         (false, SocketAddr::V6(_)) => Some(libc::EAFNOSUPPORT),
         (true, SocketAddr::V4(_)) if !socket.is_datagram() => Some(libc::EINVAL),
@@ -217,7 +218,7 @@ fn connect_on(
     if socket.is_datagram() {
         groups::check_broadcast(fd, socket.host(), peer)?;
     } else if socket.state() == SocketState::Open {
-        // What was still to be told of the last connection, Linux forgets with a new attempt.
+        // What was still to be reported of the last connection, Linux forgets with a new attempt.
         socket.pending_error().take();
     }
     let done = if socket.is_datagram() || must_not_wait(fd, flags) {
@@ -231,11 +232,14 @@ fn connect_on(
         && socket.is_replaced()
         && let Some(now) = fds::engine(fd)
     {
-        // Another thread has taken the attempt back, of which this call tells.
+        // Another thread has taken the attempt back, which this call reports.
         now.pending_error().take();
     }
-    let told = socket.host_bits() & host_bits::CONNECT_REPORTED != 0;
-    if matches!(done, Err(SocketError::Failed(_))) && !told && socket.state() == SocketState::Dead {
+    let reported = socket.host_bits() & host_bits::CONNECT_REPORTED != 0;
+    if matches!(done, Err(SocketError::Failed(_)))
+        && !reported
+        && socket.state() == SocketState::Dead
+    {
         // It was made, and reset before it was asked for: as after a refusal, another attempt
         // may be made.
         anew::begin_anew(fd, socket)?;

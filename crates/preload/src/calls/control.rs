@@ -212,8 +212,8 @@ impl<'m, 'a> Filling<'m, 'a> {
     }
 }
 
-/// Says beside a datagram what its socket is to be told.
-pub(crate) fn tell(message: &mut Message<'_>, socket: &Socket, got: &Received) {
+/// Writes the control messages that a socket has asked for beside a datagram.
+pub(crate) fn write_control(message: &mut Message<'_>, socket: &Socket, got: &Received) {
     let mut filling = Filling::new(message);
     if got.is_end() {
         // No datagram has come.
@@ -222,21 +222,21 @@ pub(crate) fn tell(message: &mut Message<'_>, socket: &Socket, got: &Received) {
     }
     let set = options::set_by_program(socket);
     let wants = |option: &options::Known| set & 1 << option.bit != 0;
-    // In IPv6's terms, what an IPv4 datagram came to alone is told.
+    // In IPv6's terms, what an IPv4 datagram came to alone is reported.
     let v4 = got
         .from
         .is_some_and(|from| from.ip().to_canonical().is_ipv4());
     let more = socket.more_bits();
     match got.stamp {
-        Some(stamp) => tell_arrival(&mut filling, more, stamp),
-        // It came before its socket asked for the time, which Linux tells as it is by now.
+        Some(stamp) => add_arrival(&mut filling, more, stamp),
+        // It came before its socket asked for the time, which Linux reports as it is by now.
         None if more & (more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS) != 0 => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let stamp = Stamp {
                 arrived_ns: now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0)),
                 dropped: 0,
             };
-            tell_arrival(&mut filling, more, stamp);
+            add_arrival(&mut filling, more, stamp);
         }
         None => {}
     }
@@ -277,12 +277,12 @@ pub(crate) fn tell(message: &mut Message<'_>, socket: &Socket, got: &Received) {
             c_int::from(got.class),
         );
     }
-    tell_destination(&mut filling, socket, got, v4);
+    add_destination(&mut filling, socket, got, v4);
     filling.finish();
 }
 
 /// Says when a datagram came, and how many were lost before it, if any was.
-fn tell_arrival(filling: &mut Filling<'_, '_>, more: u64, stamp: Stamp) {
+fn add_arrival(filling: &mut Filling<'_, '_>, more: u64, stamp: Stamp) {
     let (seconds, nanos) = (
         (stamp.arrived_ns / 1_000_000_000) as i64,
         (stamp.arrived_ns % 1_000_000_000) as i64,
@@ -300,7 +300,7 @@ fn tell_arrival(filling: &mut Filling<'_, '_>, more: u64, stamp: Stamp) {
 }
 
 /// Says where a datagram was sent to, with the port (IP_RECVORIGDSTADDR).
-fn tell_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Received, v4: bool) {
+fn add_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Received, v4: bool) {
     let more = socket.more_bits();
     if more & (more_bits::DESTINATION | more_bits::DESTINATION6) == 0 {
         return;
@@ -322,7 +322,7 @@ fn tell_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Receiv
 
 /// Says beside a stream's bytes how many more there are (TCP_INQ); one if nothing is but the
 /// end.
-pub(crate) fn tell_left(message: &mut Message<'_>, socket: &Socket) {
+pub(crate) fn write_unread(message: &mut Message<'_>, socket: &Socket) {
     let mut filling = Filling::new(message);
     if socket.more_bits() & more_bits::LEFT != 0 {
         let left = match socket.receive_stream().unread_bytes() {

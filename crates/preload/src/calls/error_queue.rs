@@ -72,7 +72,7 @@ pub(crate) fn recv_message(
         Found::Notice(notice) => {
             m.msg_namelen = 0;
             m.msg_flags = libc::MSG_ERRQUEUE;
-            tell_notice(m, socket, &notice);
+            write_notice(m, socket, &notice);
             return Ok(0);
         }
     };
@@ -143,7 +143,7 @@ fn put<A: Offender>(message: &mut Message<'_>, error: sock_extended_err, offende
 }
 
 /// Says of which sends the bytes are not needed any more, and whether they were copied.
-fn tell_notice(message: &mut Message<'_>, socket: &Socket, notice: &Notice) {
+fn write_notice(message: &mut Message<'_>, socket: &Socket, notice: &Notice) {
     let error = sock_extended_err {
         ee_errno: 0,
         ee_origin: SO_EE_ORIGIN_ZEROCOPY,

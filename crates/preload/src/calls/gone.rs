@@ -1,6 +1,6 @@
 //! Servers whose engine is gone: nobody will connect any more, and no datagram will come. One
-//! that asks again and again, and notes in its log what it was told, is not to do so without
-//! end: it is held up for a while at each time but the first, or told that nothing is there.
+//! that asks again and again, and notes the answers in its log, is not to do so without
+//! end: it is held up for a while at each time but the first, or answered that nothing is there.
 //! Called by `accept`, and by `recv` and its like for datagrams.
 
 use crate::calls::must_not_wait;

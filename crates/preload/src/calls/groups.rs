@@ -132,7 +132,7 @@ impl Interface {
 }
 
 /// Does what an option of a datagram socket says that is about groups on the engine.
-/// `None` if the kernel is to be told, and it alone.
+/// `None` if it is for the kernel alone.
 pub(crate) fn set(
     fd: c_int,
     entry: Entry,
@@ -171,7 +171,7 @@ pub(crate) fn set(
 /// says it again when it is asked: an address beside an interface is not looked for, and the
 /// loopback interface is there always; an index is kept if the kernel has such an interface.
 fn keep(fd: c_int, (level, name): (c_int, c_int), bytes: &[u8]) {
-    let tell = |value: &[u8]| {
+    let set = |value: &[u8]| {
         let len = value.len() as socklen_t;
         real::setsockopt(fd, level, name, In::from(value).cast(), len) == 0
     };
@@ -181,13 +181,13 @@ fn keep(fd: c_int, (level, name): (c_int, c_int), bytes: &[u8]) {
             let mut request = [0; 12];
             request[4..8].copy_from_slice(&ip.octets());
             request[8..].copy_from_slice(&LOOPBACK.to_ne_bytes());
-            tell(&request)
+            set(&request)
         }
-        _ => level == libc::IPPROTO_IPV6 && tell(bytes),
+        _ => level == libc::IPPROTO_IPV6 && set(bytes),
     };
     if !is_kept {
         // Nor does it keep another from before.
-        tell(&[0; 4]);
+        set(&[0; 4]);
     }
 }
 

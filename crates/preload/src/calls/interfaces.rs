@@ -287,22 +287,22 @@ pub(super) fn configuration(fd: c_int, to: Out<'_, Configuration<'_>>) -> c_int 
     within(|| {
         let room = to.get().map_or(0, |c| c.len);
         let result = real::ioctl(fd, libc::SIOCGIFCONF, to.into());
-        let (0, Some(mut told), Some((own, name))) = (result, to.get(), known()) else {
+        let (0, Some(mut list), Some((own, name))) = (result, to.get(), known()) else {
             return result;
         };
         let size = size_of::<ifreq>();
         for own in own.iter().filter(|own| own.address.is_ipv4()) {
-            let at = told.len as usize;
-            if !told.entries.is_null() {
+            let at = list.len as usize;
+            if !list.entries.is_null() {
                 if at + size > room as usize {
                     break;
                 }
-                let place = told.entries.cast::<u8>().add(at).cast();
+                let place = list.entries.cast::<u8>().add(at).cast();
                 place.put(request_of(own, &name));
             }
-            told.len += size as c_int;
+            list.len += size as c_int;
         }
-        to.put(told);
+        to.put(list);
         0
     })
 }
@@ -349,14 +349,14 @@ mod tests {
             route("192.168.0.0", 31, false),
         ];
         let own = own_addresses(&routes);
-        let told: Vec<_> = own
+        let masks: Vec<_> = own
             .iter()
             .map(|o| (o.mask().to_string(), o.broadcast()))
             .collect();
         let broadcast = "10.77.0.255".parse().unwrap();
         let all_ones = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
         assert_eq!(
-            told,
+            masks,
             [
                 ("255.255.255.0".into(), Some(broadcast)),
                 (all_ones.into(), None),

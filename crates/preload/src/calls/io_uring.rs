@@ -27,7 +27,7 @@ pub(crate) fn has(name: Text<'_>) -> bool {
         .is_some_and(|name| NAMES.contains(&name.to_bytes()))
 }
 
-/// Whether this program gets no ring, which it is told the first time.
+/// Whether this program gets no ring, which is reported to it the first time.
 pub(crate) fn is_refused() -> bool {
     let is_refused = matches!(state::mode(), Mode::On(_));
     if is_refused {

@@ -48,7 +48,7 @@ pub extern "C-unwind" fn prlimit(
         let new = raised.as_ref().map_or(In::null(), In::from);
         let result = real::prlimit(pid, resource, new, old);
         if let (0, Some(kernels)) = (result, old.get()) {
-            old.put(to_c(&address_space::told(of_c(kernels))));
+            old.put(to_c(&address_space::shown(of_c(kernels))));
         }
         result
     })

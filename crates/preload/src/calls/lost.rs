@@ -67,23 +67,23 @@ fn look_at_path(directory: BorrowedFd<'_>, path: &CStr, next: &mut [u8; LONGEST]
             judge(file.as_fd(), &stat, path, next)
         }
         Err(_) => {
-            told_of_rights(&stat, path);
+            warns_of_rights(&stat, path);
             Judgement::Other
         }
     }
 }
 
-fn told_of_rights(stat: &Stat, path: &CStr) -> bool {
+fn warns_of_rights(stat: &Stat, path: &CStr) -> bool {
     let as_root = rustix::process::geteuid().is_root();
     let gives = gives_rights(stat.st_mode, stat.st_uid, stat.st_gid, as_root);
     if gives {
-        tell(path, Obstacle::SetId);
+        warn_of(path, Obstacle::SetId);
     }
     gives
 }
 
 fn judge(file: BorrowedFd<'_>, stat: &Stat, path: &CStr, next: &mut [u8; LONGEST]) -> Judgement {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || told_of_rights(stat, path)
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || warns_of_rights(stat, path)
     {
         return Judgement::Other;
     }
@@ -103,14 +103,14 @@ fn judge(file: BorrowedFd<'_>, stat: &Stat, path: &CStr, next: &mut [u8; LONGEST
     let Some(obstacle) = elf(head).and_then(|elf| elf.obstacle()) else {
         return Judgement::Other;
     };
-    tell(path, obstacle);
+    warn_of(path, obstacle);
     match obstacle.refusal() {
         Some(_) => Judgement::Rejects,
         None => Judgement::Other,
     }
 }
 
-fn tell(path: &CStr, obstacle: Obstacle) {
+fn warn_of(path: &CStr, obstacle: Obstacle) {
     let name = if path.is_empty() {
         b"a program"
     } else {

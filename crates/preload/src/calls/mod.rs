@@ -75,7 +75,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Does the work of a call; an error becomes errno, a panic EIO.
 pub(crate) fn answer<T: Returned>(work: impl FnOnce() -> Result<T, SocketError>) -> T {
     within(|| match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => told(result),
+        Ok(result) => returned(result),
         Err(_) => {
             set_errno(libc::EIO);
             T::FAILED
@@ -85,7 +85,7 @@ pub(crate) fn answer<T: Returned>(work: impl FnOnce() -> Result<T, SocketError>)
 
 /// A result as C has it: an error becomes errno.
 #[inline]
-pub(crate) fn told<T: Returned>(result: Result<T, SocketError>) -> T {
+pub(crate) fn returned<T: Returned>(result: Result<T, SocketError>) -> T {
     match result {
         Ok(value) => value,
         Err(e) => {
@@ -178,7 +178,7 @@ pub(crate) enum Asked {
 
 /// Tries, and waits and tries again if the descriptor blocks.
 #[inline]
-pub(crate) fn wait_unless_told<T>(
+pub(crate) fn wait_unless_nonblocking<T>(
     fd: c_int,
     socket: &Socket,
     flags: c_int,
@@ -188,7 +188,7 @@ pub(crate) fn wait_unless_told<T>(
     wait_for_either(fd, socket, flags, way, Asked::Both, |_| attempt())
 }
 
-/// As `wait_unless_told`, of what the kernel may have, too. It is asked whenever the call may end
+/// As `wait_unless_nonblocking`, of what the kernel may have, too. It is asked whenever the call may end
 /// with nothing, and after each sleep, in which its descriptor is listened to; not with each look
 /// before that, and the first time only if `first` says so.
 #[inline]

@@ -40,7 +40,7 @@ pub extern "C-unwind" fn getsockname(
     })
 }
 
-/// The peer that a program is told of: one with port 0, to which a datagram socket may be
+/// The peer that is reported to a program: one with port 0, to which a datagram socket may be
 /// connected, counts as none.
 pub(crate) fn peer_of(socket: &Socket) -> Result<SocketAddr, SocketError> {
     let peer = socket.addresses().peer()?;

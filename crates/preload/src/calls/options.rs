@@ -148,7 +148,7 @@ fn is_bound_in_vain(socket: &Socket) -> bool {
     socket.is_v6() && socket.has_kernel_side() && !socket.addresses().is_bound()
 }
 
-/// The shortest time limit that the kernel keeps and tells as one.
+/// The shortest time limit that the kernel keeps and reports as one.
 const SHORTEST: timeval = timeval {
     tv_sec: 0,
     tv_usec: 1,
@@ -187,7 +187,7 @@ fn signs(entry: Entry, name: c_int, value: In<'_, c_void>, len: socklen_t) -> bo
     !(kernels && matches!(entry, Entry::Undecided(_)))
 }
 
-/// Sets a switch of a connection, of which only the engine is told. Nothing is done of
+/// Sets a switch of a connection, which only the engine is sent. Nothing is done of
 /// what is no such switch, or where the kernel has to say that the value is none.
 fn flip(
     socket: &Socket,

@@ -175,7 +175,7 @@ impl<'a> Lists<'a> {
     }
 
     /// Looks up what the descriptors stand for now: another thread may have closed or replaced
-    /// some while this one slept, and poll tells of what is there when it has been woken.
+    /// some while this one slept, and poll reports what is there when it has been woken.
     fn look_up_again(&mut self) -> Result<(), SocketError> {
         let (list, kernel) = (&self.list, &mut self.kernel);
         let before = self.ours.len();
@@ -346,7 +346,7 @@ pub(crate) fn wait(
         host.end_turn();
     }
     if limit == Some(Duration::ZERO) {
-        // One that does not wait tells of all that there is.
+        // One that does not wait reports all that there is.
         let has_come = match found {
             0 => lists.await_coming(host),
             _ => lists.await_coming_within(),
@@ -413,7 +413,7 @@ fn sleep(
             host.look_at_engine();
         }
         if connection.revents != 0 {
-            // It stays hung up. Those of ours that do not tell of it, as listeners, are waited for
+            // It stays hung up. Those of ours that do not report it, as listeners, are waited for
             // without it.
             connection.fd = -1;
         }

@@ -5,7 +5,8 @@ use crate::calls::error_queue::{self, Found};
 use crate::calls::gone::without_engine;
 use crate::calls::low_water::{self, Wanted};
 use crate::calls::{
-    Asked, Way, answer, last_error, must_not_wait, refused, wait_for_either, wait_unless_told,
+    Asked, Way, answer, last_error, must_not_wait, refused, wait_for_either,
+    wait_unless_nonblocking,
 };
 use crate::cancel::{held, point};
 use crate::owner::Interruption;
@@ -292,7 +293,7 @@ fn wait_to_read<T>(
 ) -> Result<T, SocketError> {
     let raised = |signal| socket.urgent_data().raised(signal);
     let mut interruption = None::<Interruption>;
-    wait_unless_told(fd, socket, flags, Way::In, || {
+    wait_unless_nonblocking(fd, socket, flags, Way::In, || {
         let result = attempt();
         if !matches!(result, Err(SocketError::WouldBlock)) {
             return result;
@@ -348,7 +349,7 @@ fn discard_stream(
             socket.receive_stream().discard(total - got)
         }),
         None if total == 0 => Ok(0),
-        None => wait_unless_told(fd, socket, flags, Way::In, || {
+        None => wait_unless_nonblocking(fd, socket, flags, Way::In, || {
             socket.receive_stream().discard(total)
         }),
     }

@@ -1,7 +1,7 @@
 //! `recvmsg`, `recvmmsg`.
 
 use crate::address::Native;
-use crate::calls::control::{passed, tell, tell_left};
+use crate::calls::control::{passed, write_control, write_unread};
 use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
@@ -113,14 +113,14 @@ fn take_message(
             m.msg_namelen = 0;
         }
         m.msg_flags = if got.is_cut { libc::MSG_TRUNC } else { 0 };
-        tell(m, socket, &got);
+        write_control(m, socket, &got);
         return Ok(length_to_say(&got, flags) as ssize_t);
     }
     let parts = vectors::sinks(list, m.msg_iovlen, libc::EMSGSIZE);
     let got = recv_stream(fd, socket, &mut parts?, flags)?;
     m.msg_namelen = 0;
     m.msg_flags = stream_flags(got, flags);
-    tell_left(m, socket);
+    write_unread(m, socket);
     Ok(got as ssize_t)
 }
 
@@ -153,7 +153,7 @@ pub extern "C-unwind" fn recvmmsg(
 }
 
 /// Receives messages, all from the socket that the descriptor stood for when the call began;
-/// how many. What went wrong after the first is told by the next call, and a call that was interrupted
+/// how many. What went wrong after the first is reported by the next call, and a call that was interrupted
 /// then gives those before.
 fn receive_many(
     fd: c_int,
@@ -162,7 +162,7 @@ fn receive_many(
     flags: c_int,
     (limit, timeout): (Option<Duration>, Out<'_, timespec>),
 ) -> Result<usize, SocketError> {
-    // As Linux has it, what went wrong is told before anything is received, whatever is there.
+    // As Linux has it, what went wrong is reported before anything is received, whatever is there.
     match socket.pending_error().take() {
         0 => {}
         pending => return Err(refused(pending.cast_signed())),
@@ -192,7 +192,7 @@ fn receive_many(
         if wait_for_one {
             flags |= libc::MSG_DONTWAIT;
         }
-        // As Linux has it: the time is looked at after each datagram, and what is left of it told.
+        // As Linux has it: the time is looked at after each datagram, and what is left of it reported.
         if let Some(limit) = limit {
             let left = limit.saturating_sub(start.elapsed());
             timeout.put(timespec_of(left));

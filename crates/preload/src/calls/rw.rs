@@ -4,7 +4,7 @@
 use crate::calls::recv::{recv, recv_stream, recvfrom};
 use crate::calls::recvmsg::recv_message;
 use crate::calls::send::{kernels_send, nothing_beside, send, send_parts};
-use crate::calls::{answer, refused, told};
+use crate::calls::{answer, refused, returned};
 use crate::cancel::point;
 use crate::signals::within;
 use crate::user::{Buffer, In, Message, Out};
@@ -83,7 +83,7 @@ fn write_vector(fd: c_int, iov: In<'_, Buffer<'_>>, count: c_int) -> ssize_t {
         // To write nothing by a vector sends no datagram, and needs no connection.
         Ok((_, parts)) if parts.iter().all(|part| part.is_empty()) => 0,
         Ok((socket, mut parts)) => send_parts(fd, &socket, &mut parts, 0, None, nothing_beside),
-        Err(e) => told(Err(e)),
+        Err(e) => returned(Err(e)),
     }
 }
 

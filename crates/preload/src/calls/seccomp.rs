@@ -23,10 +23,10 @@ use std::mem::offset_of;
 const PERMITTED: [libc::c_long; 2] = [libc::SYS_futex, libc::SYS_getsockopt];
 /// Most steps of a filter (BPF_MAXINSNS).
 const MOST_STEPS: usize = 4096;
-/// What the kernel tells a filter of the architecture (linux/audit.h).
+/// What the kernel passes to a filter as the architecture (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xc000_003e;
-/// What the kernel tells a filter of the architecture (linux/audit.h).
+/// What the kernel passes to a filter as the architecture (linux/audit.h).
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 

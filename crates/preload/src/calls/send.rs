@@ -3,7 +3,7 @@
 use crate::address::{self, Given};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send_datagram::{check_datagram, send_datagram};
-use crate::calls::{Way, flow_label, must_not_wait, refused, told, unless_kernels, wait_limit};
+use crate::calls::{Way, flow_label, must_not_wait, refused, returned, unless_kernels, wait_limit};
 use crate::cancel::point;
 use crate::fds::{self, Entry};
 use crate::signals::{self, within};
@@ -28,7 +28,7 @@ pub extern "C-unwind" fn send(
         point(|| {
             within(|| match fds::engine_or_closed(fd) {
                 Ok(socket) => send_buffer(fd, &socket, buf, len, flags, None),
-                Err(e) => told(Err(e)),
+                Err(e) => returned(Err(e)),
             })
         })
     } else {
@@ -72,7 +72,7 @@ pub extern "C-unwind" fn sendto(
                 Ok(Sender::Engine(socket, to)) => {
                     Some(send_buffer(fd, &socket, buf, len, flags, to))
                 }
-                Err(e) => Some(told(Err(e))),
+                Err(e) => Some(returned(Err(e))),
             }
         });
         sent.unwrap_or_else(plain)
@@ -90,7 +90,7 @@ pub(crate) fn send_buffer(
 ) -> ssize_t {
     match vectors::source(buf, len) {
         Ok(part) => send_parts(fd, socket, &mut [part], flags, to, nothing_beside),
-        Err(e) => told(Err(without_bytes(
+        Err(e) => returned(Err(without_bytes(
             fd,
             socket,
             (len, flags),
@@ -241,7 +241,7 @@ pub(crate) fn send_parts(
     if is_broken && !socket.is_datagram() && flags & libc::MSG_NOSIGNAL == 0 {
         signals::broken_pipe();
     }
-    told(sent.map(|n| n as ssize_t))
+    returned(sent.map(|n| n as ssize_t))
 }
 
 fn guard_result(work: impl FnOnce() -> Result<usize, SocketError>) -> Result<usize, SocketError> {
@@ -289,7 +289,7 @@ fn send_stream(
         Err(e) => return Err(e),
     };
     if socket.is_connecting() && sent != 0 && !must_not_wait(fd, flags) {
-        // They went with the SYN (RFC 7413): whether there is a connection is told now.
+        // They went with the SYN (RFC 7413): whether there is a connection is reported now.
         match socket.connector().wait(wait_limit(socket, Way::Out)) {
             Err(SocketError::TimedOut) => return Ok(sent),
             waited => waited?,

@@ -1,7 +1,7 @@
 //! Sending a datagram: what may be wrong with it, in the order in which Linux looks, and its leaving.
 //! `send` comes here for what is no stream.
 
-use crate::calls::{Way, groups, refused, wait_unless_told};
+use crate::calls::{Way, groups, refused, wait_unless_nonblocking};
 use crate::decide;
 use libc::c_int;
 use longshore_sockets::{Departure, Socket, SocketError};
@@ -24,7 +24,7 @@ pub(crate) fn send_datagram(
     if departure.segment == 0 {
         departure.segment = socket.datagrams().segment();
     }
-    wait_unless_told(fd, socket, flags, Way::Out, || {
+    wait_unless_nonblocking(fd, socket, flags, Way::Out, || {
         if flags & libc::MSG_MORE != 0 {
             socket.datagrams().begin(parts, to, departure)
         } else {

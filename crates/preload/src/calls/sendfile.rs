@@ -1,8 +1,10 @@
 //! `sendfile`: the file is read straight into memory of which the send stream is made; or the
-//! engine is told which range of it is to be sent, and nothing is read here.
+//! engine gets the range of it that is to be sent, and nothing is read here.
 
 use crate::calls::send::kernels_send;
-use crate::calls::{Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_told};
+use crate::calls::{
+    Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_nonblocking,
+};
 use crate::cancel::held;
 use crate::user::{In, Out};
 use crate::{fds, kernel, pipes, real, signals};
@@ -110,7 +112,7 @@ fn send_as_datagram(
     if read == 0 {
         return Ok(0);
     }
-    wait_unless_told(out, socket, 0, Way::Out, || {
+    wait_unless_nonblocking(out, socket, 0, Way::Out, || {
         socket
             .datagrams()
             .send(&[IoSlice::new(&bytes[..read])], None, Departure::default())

@@ -3,7 +3,7 @@
 use crate::calls::control::{asked, passed};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, kernels_send, send_parts, sender, without_bytes};
-use crate::calls::{told, unless_kernels};
+use crate::calls::{returned, unless_kernels};
 use crate::cancel::{held, point};
 use crate::signals::{prepare, within};
 use crate::user::{Buffer, In, Message, OneMessage, Out};
@@ -66,11 +66,11 @@ fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssi
                     Err(e) => {
                         let bytes = length_of_faulty(m, &e).map(|len| (len, flags));
                         let first = bytes.and_then(|b| without_bytes(fd, &socket, b, to, beside));
-                        told(Err(first.unwrap_or(e)))
+                        returned(Err(first.unwrap_or(e)))
                     }
                 })
             }
-            Err(e) => Some(told(Err(e))),
+            Err(e) => Some(returned(Err(e))),
         }
     })
 }

@@ -4,7 +4,7 @@
 
 use crate::calls::pipe::prepare;
 use crate::calls::sendfile::append;
-use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_told};
+use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_nonblocking};
 use crate::cancel::point;
 use crate::pipes::{self, Put};
 use crate::signals::{self, within};
@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 
-/// Most bytes that go to a pipe at a time: what one holds unless it is told otherwise.
+/// Most bytes that go to a pipe at a time: what one holds unless its program has set otherwise.
 const MOST_OUT: usize = 64 * 1024;
 /// What a pipe is made of.
 const PAGE: usize = 4096;
@@ -138,7 +138,7 @@ fn out_of(fd: c_int, socket: &Socket, pipe: Pipe, len: usize) -> Result<usize, S
         if pipe.no_wait && !pipes::is_ready(pipe.fd, PollFlags::OUT) {
             return Err(SocketError::WouldBlock);
         }
-        let held = wait_unless_told(fd, socket, 0, Way::In, || {
+        let held = wait_unless_nonblocking(fd, socket, 0, Way::In, || {
             // Linux does not pass over an urgent byte here: that is left to `recv`.
             match socket.receive_stream().peek() {
                 Ok(peeked) if !peeked.is_empty() && socket.urgent_data().is_at_mark() => Ok(None),
@@ -227,7 +227,7 @@ fn into(
     more: bool,
 ) -> Result<usize, SocketError> {
     let place = (pipe.fd, pipe.inode);
-    let sent = wait_unless_told(fd, socket, 0, Way::Out, || {
+    let sent = wait_unless_nonblocking(fd, socket, 0, Way::Out, || {
         pipes::send(place, socket, len, more)
     })?;
     if let Some(sent) = sent {
@@ -248,7 +248,7 @@ fn into(
         };
     }
     let most = len.min(held);
-    let mut prepared = wait_unless_told(fd, socket, 0, Way::Out, || {
+    let mut prepared = wait_unless_nonblocking(fd, socket, 0, Way::Out, || {
         socket.send_stream().prepare(most)
     })?;
     let mut moved = 0;

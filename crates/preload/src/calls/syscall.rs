@@ -204,7 +204,7 @@ fn mask_and_size(at: Argument<'_>) -> Mask<'_> {
 /// Makes a call that waits, and writes back how much of its time is left, as the kernel does:
 /// libc's functions of that name keep this from their callers. Memory that cannot be written
 /// stays as it is, which the kernel does not mind either.
-fn telling_time_left(time: Argument<'_>, wait: impl FnOnce() -> c_long) -> c_long {
+fn writing_time_left(time: Argument<'_>, wait: impl FnOnce() -> c_long) -> c_long {
     let given: In<'_, timespec> = time.into();
     let limit = limit_of(given.as_ref()).flatten();
     let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
@@ -288,11 +288,11 @@ fn socket_call(call: Call<'_>) -> Option<c_long> {
         libc::SYS_mprotect => call!(memory::mprotect: a, b, c),
         libc::SYS_mremap => call!(memory::mremap: a, b, c, d, e),
         libc::SYS_poll => call!(poll::poll: a, b, c),
-        libc::SYS_ppoll => telling_time_left(c, || call!(poll::ppoll: a, b, c, d)),
+        libc::SYS_ppoll => writing_time_left(c, || call!(poll::ppoll: a, b, c, d)),
         libc::SYS_select => call!(select::select: a, b, c, d, e),
         libc::SYS_pselect6 => {
             let mask = mask_and_size(f).set;
-            telling_time_left(e, || call!(select::pselect: a, b, c, d, e, mask))
+            writing_time_left(e, || call!(select::pselect: a, b, c, d, e, mask))
         }
         libc::SYS_epoll_create => call!(epoll::control::epoll_create: a),
         libc::SYS_epoll_create1 => call!(epoll::control::epoll_create1: a),

@@ -212,7 +212,7 @@ impl Instance {
     }
 
     /// Takes the connection to an engine that is gone out of the instances: it has hung up for good,
-    /// and until somebody fetches that of an instance, all who ask about that one are told of it.
+    /// and until somebody fetches that of an instance, all who ask about that one get it.
     pub(super) fn take_lost_connection_out(&self) {
         let Some(host) = place::attached_already() else {
             return;

@@ -2,7 +2,7 @@
 //! it, and is woken by their eventfds.
 //!
 //! An instance outlives its descriptors while a thread waits in it, as the kernel's does: the
-//! thread is told of what comes although another has closed the last of them.
+//! thread is notified of what comes although another has closed the last of them.
 //!
 //! Called by `epoll_wait`, `poll` and `select`.
 

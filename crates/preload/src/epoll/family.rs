@@ -2,9 +2,9 @@
 //! call that nobody catches.
 //!
 //! Its parent still sleeps in the instance that the program made, with its eventfd in it
-//! (`apart.rs`), of which the kernel tells whoever asks first, and that may be the child. So
+//! (`apart.rs`), which the kernel reports to whoever asks first, and that may be the child. So
 //! the child raises a count that both have in memory of their own, and its parent goes apart
-//! before it sleeps again. What the child is told in its parent's place until then, it
+//! before it sleeps again. What the child gets in its parent's place until then, it
 //! repeats: it rings the eventfds that it has inherited.
 //!
 //! Called by `state`, when a process joins and when a child finds out that it is one, and by
@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long a child that was told in its parent's place leaves the processor to it.
+/// How long a child that was notified in its parent's place leaves the processor to it.
 const STEP: Duration = Duration::from_micros(200);
 
 /// The children of this kind of the process that joined and of all who descend from it, in
@@ -48,7 +48,7 @@ pub(crate) fn in_child(only: &OnlyThread, parents: Vec<OwnedFd>) {
         KNOWN.store(before.wrapping_add(1), Ordering::Relaxed);
     }
     apart::in_child(only);
-    // A grandparent does not sleep where its grandchild is told.
+    // A grandparent does not sleep where its grandchild is notified.
     PARENTS.replace(only, parents);
 }
 

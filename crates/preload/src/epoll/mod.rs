@@ -86,7 +86,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// The word by which the eventfd is told from what the program registers:
+    /// The word by which the eventfd is distinguished from what the program registers:
     /// no program has our address.
     pub(crate) fn wake_fd_word(&self) -> u64 {
         std::ptr::from_ref(self) as u64

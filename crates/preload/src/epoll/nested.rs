@@ -125,13 +125,13 @@ impl Instance {
 
     /// Whether what the kernel says of this instance is of the eventfds in it alone, which were
     /// written to for what is not there any more, or of the engine's end. Reads them, and takes out
-    /// the connection to an engine that is gone. `is_told` asks the kernel again.
+    /// the connection to an engine that is gone. `is_reported` asks the kernel again.
     ///
     /// # Errors
     /// As [`Self::with_nested`].
     pub(crate) fn is_hollow(
         &'static self,
-        mut is_told: impl FnMut() -> bool,
+        mut is_reported: impl FnMut() -> bool,
     ) -> Result<bool, SocketError> {
         let within = self.all_within()?;
         let all: Vec<_> = self.having_sets(&within).collect();
@@ -142,7 +142,7 @@ impl Instance {
             for (_, set) in &all {
                 set.silence()?;
             }
-            if !is_told() {
+            if !is_reported() {
                 return Ok(true);
             }
             for (of, _) in &all {

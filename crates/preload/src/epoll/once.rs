@@ -54,7 +54,7 @@ impl Instance {
     /// An instance in this one was reported for once, by what the engine has of it.
     pub(super) fn silence_nested(&self, r: &mut Registered) {
         r.disarmed = true;
-        // An instance has neither errors nor an end of which the kernel would tell all the same.
+        // An instance has neither errors nor an end which the kernel would report all the same.
         let mut nothing = epoll_event {
             events: ONCE,
             u64: r.data,

@@ -54,7 +54,7 @@ fn take_undecided(is_taken: impl Fn(&Registered) -> bool, to: impl Fn(&Instance,
     }
 }
 
-/// A socket of the engine's alone stands in both halves from now on: the kernel's half tells of it,
+/// A socket of the engine's alone stands in both halves from now on: the kernel's half reports it,
 /// too, wherever it is registered.
 pub(crate) fn enter_kernel(socket: &Socket) {
     for instance in instances() {

@@ -1,7 +1,7 @@
 //! TCP_CONGESTION: the engine's algorithms by their names, whatever modules the kernel has.
 //!
 //! A socket that is undecided keeps the choice among the options that were set on it, above
-//! their bits; one of the engine's is told at once, and asked when it is read. The kernel
+//! their bits; one of the engine's is set at once, and asked when it is read. The kernel
 //! socket gets the same choice where the kernel has it, for connections that stay there.
 
 use super::{change_noted, give_behind, note_set};

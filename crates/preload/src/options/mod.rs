@@ -1,5 +1,5 @@
 //! The options of a socket: what the program has set, what is kept of it beside the kernel
-//! socket, and how the engine is told.
+//! socket, and how the engine gets them.
 //!
 //! The kernel socket behind the descriptor keeps the values. What the engine has to know is
 //! read back from there and sent on, at once or when the socket becomes its. The switches of a
@@ -107,7 +107,7 @@ fn time(bytes: &[u8; 16]) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }
 
-/// What the engine is to be told of an option that the kernel socket has; also
+/// What the engine is to be sent of an option that the kernel socket has; also
 /// sets what is kept on our side.
 fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)> {
     if matches!(known.what, What::LeastMtu) {
@@ -176,7 +176,7 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
             socket.options().set_linger((value != 0).then_some(seconds));
         }
         What::LowWater => {
-            // One that cannot be told goes on waking for less.
+            // One that cannot be notified goes on waking for less.
             let _ = socket.options().set_low_water(value.max(1) as u32);
         }
         What::PeekOffset => socket.peek_offset().set(u32::try_from(value).ok()),
@@ -243,7 +243,7 @@ fn rate(bytes: &[u8; 16], len: usize) -> u64 {
     }
 }
 
-/// Tells the engine of all options that were set before a socket became its.
+/// Sends the engine all options that were set before a socket became its.
 pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketError> {
     if set == 0 {
         return Ok(());

@@ -42,7 +42,7 @@ const FILE: u64 = 4;
 const PRESENT: u64 = 8;
 const SWAPPED: u64 = 16;
 
-/// Stretches that are told of; memory that was written to in more is worth no more questions.
+/// Stretches that are reported; memory that was written to in more is worth no more questions.
 const MOST: usize = 16;
 
 /// Where to ask.
@@ -118,30 +118,30 @@ mod tests {
         };
         let all = at.addr()..at.addr() + pages * PAGE;
         let page = |n: usize| at.wrapping_byte_add(n * PAGE).cast::<u8>();
-        let told = |range: &Range<usize>| {
-            let told = written.within(range);
-            told.map(|all| {
+        let ranges = |range: &Range<usize>| {
+            let ranges = written.within(range);
+            ranges.map(|all| {
                 let places = all.iter().map(|r| (r.start - at.addr(), r.len()));
                 places.collect::<Vec<_>>()
             })
         };
-        assert_eq!(told(&all), Some(vec![]));
+        assert_eq!(ranges(&all), Some(vec![]));
         // SAFETY: within it.
         unsafe { page(3).read_volatile() };
-        assert_eq!(told(&all), Some(vec![]));
+        assert_eq!(ranges(&all), Some(vec![]));
         for n in [1, 5, 6] {
             // SAFETY: within it.
             unsafe { page(n).write_volatile(0) };
         }
         let expected = vec![(PAGE, PAGE), (5 * PAGE, 2 * PAGE)];
-        assert_eq!(told(&all), Some(expected));
+        assert_eq!(ranges(&all), Some(expected));
         let some = all.start + 6 * PAGE..all.end;
-        assert_eq!(told(&some), Some(vec![(6 * PAGE, PAGE)]));
+        assert_eq!(ranges(&some), Some(vec![(6 * PAGE, PAGE)]));
         for n in (0..pages).step_by(2) {
             // SAFETY: within it.
             unsafe { page(n).write_volatile(1) };
         }
-        assert_eq!(told(&all), None);
+        assert_eq!(ranges(&all), None);
         // SAFETY: nobody has it any more.
         unsafe { munmap(at, pages * PAGE) }.unwrap();
         written.close();

@@ -11,7 +11,7 @@ use longshore_sockets::{SocketError, interruptible};
 ///
 /// # Errors
 /// The kernel's.
-fn told(result: isize) -> Result<usize, SocketError> {
+fn result_of(result: isize) -> Result<usize, SocketError> {
     match result {
         failed @ ..0 if failed == -(libc::EINTR as isize) => Err(SocketError::Interrupted),
         failed @ ..0 if failed == -(libc::EAGAIN as isize) => Err(SocketError::WouldBlock),
@@ -27,7 +27,7 @@ macro_rules! waits {
             let arguments = words([$($arg.word()),*]);
             // SAFETY: the call of this number takes arguments of these types, and what C has
             // promised for them they say by their types.
-            told(unsafe { interruptible($number, arguments) })
+            result_of(unsafe { interruptible($number, arguments) })
         }
     )*};
 }

@@ -1,5 +1,5 @@
 //! Programs that wait in `epoll_pwait2` by a system call of their own, past libc and the shim,
-//! as the JavaScript runtime Bun does: they would be told nothing of the engine's sockets.
+//! as the JavaScript runtime Bun does: nothing of the engine's sockets would be reported to them.
 //!
 //! Such a call fails with ENOSYS from now on, as on a kernel before 5.11, and the program
 //! waits by libc's functions instead. A filter of system calls does that, for calls from the
@@ -27,7 +27,7 @@ const LOADS: [u8; 5] = {
 const ENTERS: [u8; 2] = [0x0f, 0x05];
 /// Bytes of code within which a number that was loaded is used.
 const BEHIND: usize = 48;
-/// What the kernel tells a filter of the architecture (linux/audit.h).
+/// What the kernel passes to a filter as the architecture (linux/audit.h).
 const ARCHITECTURE: u32 = 0xc000_003e;
 /// Steps of the filter.
 const STEPS: usize = 11;

@@ -27,7 +27,7 @@ pub(super) fn is_about(level: c_int, name: c_int) -> bool {
 }
 
 /// Leaves a socket of which nothing is decided to the kernel if it is bound to an interface
-/// that is not the engine's link. The kernel is then to be told, and says what is wrong
+/// that is not the engine's link. The kernel is then to be asked, and says what is wrong
 /// with an interface that is none.
 ///
 /// # Errors

@@ -70,7 +70,7 @@ const FEATURES: u64 = 1 | 1 << 12 | 1 << 13;
 const MODE_WRITE_PROTECT: u64 = 2;
 const PROTECT: u64 = 1;
 
-/// What tells of other writers, and keeps them waiting.
+/// What reports other writers, and keeps them waiting.
 #[derive(Debug)]
 pub(super) struct Writers {
     threads: OwnedFd,
