@@ -1,6 +1,6 @@
 //! Calls of a program on its sockets, in any order, over the real descriptors and shared
 //! memory to an engine of the tests: what arrives is what was sent, the engine is never
-//! told nonsense, and in the end all memory is back.
+//! given nonsense, and in the end all memory is back.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};

@@ -1,4 +1,4 @@
-//! `--accept-on-data`: at which ports connections wait for data before their listeners are told of
+//! `--accept-on-data`: at which ports connections wait for data before their listeners are notified of
 //! them, and for how long.
 
 use crate::values::{LONGEST_MS, milliseconds, once_each};
@@ -19,7 +19,7 @@ pub(crate) struct AcceptOrder {
 }
 
 impl AcceptOrder {
-    /// What the engine is told of all of them: milliseconds by port.
+    /// What the engine is configured with of all of them: milliseconds by port.
     pub(crate) fn by_port(all: &[Self]) -> Result<BTreeMap<u16, u32>, BadAccept> {
         once_each(all.iter().map(|order| (order.port, order.within_ms))).map_err(BadAccept::Twice)
     }

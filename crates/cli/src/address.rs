@@ -212,7 +212,7 @@ impl Automatic {
     }
 }
 
-/// Networks as they are told to people.
+/// Networks as they are shown to people.
 pub(crate) fn list(networks: &[Network]) -> String {
     let texts: Vec<String> = networks.iter().map(Network::to_string).collect();
     texts.join(" and ")

@@ -19,7 +19,7 @@ pub(crate) enum BatchingOrder {
 }
 
 impl BatchingOrder {
-    /// What the engine is told.
+    /// What the engine is configured with.
     pub(crate) fn fixed(self) -> Option<Batching> {
         match self {
             Self::Adaptive => None,

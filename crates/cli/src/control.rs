@@ -136,7 +136,7 @@ fn named(engine: &Path) -> Result<PathBuf, Error> {
 
 /// Asks the engines that the user named, or all that run; what each answers. Of those that were
 /// not named, one that has just ended is passed over, and one that is there and shows nothing is
-/// told of where no other answers; one that is silent in any case.
+/// reported where no other answers; one that is silent in any case.
 pub(crate) fn ask_all<T>(
     arguments: &ShowArguments,
     ask: impl Fn(&mut Client) -> Result<T, Error>,

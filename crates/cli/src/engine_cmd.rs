@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// How long an engine looks for more work before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
-/// How long a private engine's connections may go on after it was told to stop.
+/// How long a private engine's connections may go on after it was asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// After this long, a missing address is spoken of.
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
     operator.serve(signals)?;
     let networks = acquire(&mut engine, &port)?;
     dir.let_everybody_ask()?;
-    tell_the_service_manager();
+    notify_service_manager();
     sandbox.close()?;
     engine.set_sandbox(&sandbox.words());
     let links_at = arguments.link.as_ref().filter(|_| links.is_some());
@@ -225,9 +225,9 @@ fn set_up(engine: &mut Engine, config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says to systemd, if it started this process and asked to be told (`Type=notify`), that
+/// Says to systemd, if it started this process and asked to be notified (`Type=notify`), that
 /// programs can come.
-fn tell_the_service_manager() {
+fn notify_service_manager() {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         say(&format!(
             "warning: cannot tell the service manager: {error}"

@@ -177,7 +177,7 @@ pub(crate) enum Error {
     NotAnEngine(PathBuf),
     #[error("the engine ended before it was ready{0}")]
     EngineDied(String),
-    /// An engine process told its launcher.
+    /// An engine process reported it to its launcher.
     #[error("{}", .0.message)]
     Reported(Report),
     #[error("cannot {what}: {source}")]

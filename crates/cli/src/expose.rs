@@ -78,8 +78,8 @@ struct Flow {
     written: usize,
     /// The source has sent its last byte.
     ended: bool,
-    /// And the target was told.
-    told: bool,
+    /// And the target was sent that end.
+    sent_end: bool,
 }
 
 /// Something went wrong with a connection; both sides are to be reset.
@@ -97,8 +97,8 @@ impl Flow {
                 return Ok(());
             }
             if self.ended {
-                if !self.told {
-                    self.told = true;
+                if !self.sent_end {
+                    self.sent_end = true;
                     // A target that is gone says so by itself.
                     let _ = shutdown(to, Shutdown::Write);
                 }
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     fn is_done(&self) -> bool {
-        self.flows.iter().all(|flow| flow.told)
+        self.flows.iter().all(|flow| flow.sent_end)
     }
 
     /// What end `i` is to wake us for.
@@ -238,7 +238,7 @@ impl Connection {
 pub(crate) struct Leads {
     pub(crate) listener: OwnedFd,
     pub(crate) target: SocketAddr,
-    /// The program is told of each client by this.
+    /// What the program learns of each client by.
     pub(crate) proxy: Option<Proxy>,
 }
 
@@ -402,7 +402,7 @@ impl Relay {
     }
 }
 
-/// What tells the program of a client, before its first byte.
+/// What announces a client to the program, before its first byte.
 fn introduction(version: Proxy, client: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let inet = |address| SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT);
     let from = inet(rustix::net::getpeername(client)?.ok_or(Errno::NOTCONN)?)?;

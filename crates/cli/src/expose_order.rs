@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The version of the PROXY protocol in which the program is told who its clients are.
+/// The version of the PROXY protocol in which the program learns who its clients are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Proxy {
     V1,

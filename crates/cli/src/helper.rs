@@ -114,7 +114,7 @@ pub(crate) fn answer(channel: OwnedFd) -> Result<Started, Error> {
 }
 
 /// Sends a message, with descriptors beside it.
-pub(crate) fn tell<T: Serialize>(
+pub(crate) fn send_message<T: Serialize>(
     channel: &OwnedFd,
     message: &T,
     fds: &[BorrowedFd<'_>],

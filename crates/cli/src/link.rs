@@ -45,7 +45,7 @@ pub(crate) fn start_agent(
 }
 
 /// Starts what programs attach to as to an engine, by a hidden command with these options and
-/// those of `SessionArguments` that say what `run` was told.
+/// those of `SessionArguments` that say how `run` was called.
 pub(crate) fn start_host_end<const N: usize>(
     command: &str,
     options: [(&str, OsString); N],
@@ -76,7 +76,7 @@ pub(crate) fn agent(arguments: &LinkAgentArguments) -> Result<(), Error> {
     })
 }
 
-/// Tells the launcher that programs can attach, by what `port` says, or why they cannot; and
+/// Answers the launcher that programs can attach, by what `port` says, or why they cannot; and
 /// serves them until there are none.
 pub(crate) fn serve_programs(
     port: String,
@@ -84,14 +84,14 @@ pub(crate) fn serve_programs(
 ) -> Result<(), Error> {
     crate::limits::raise();
     let channel = take_stdin()?;
-    let tell = |answer: &Answer| {
-        helper::tell(&channel, answer, &[]).map_err(system("answer the launcher"))
+    let reply = |answer: &Answer| {
+        helper::send_message(&channel, answer, &[]).map_err(system("answer the launcher"))
     };
     let agent = match prepare() {
         Ok(agent) => agent,
-        Err(error) => return tell(&Answer::Failed(Report::from(&error))),
+        Err(error) => return reply(&Answer::Failed(Report::from(&error))),
     };
-    tell(&Answer::Ready {
+    reply(&Answer::Ready {
         networks: networks_of(&agent),
         port,
         sandbox_lacks: None,

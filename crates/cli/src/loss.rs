@@ -68,7 +68,7 @@ impl Loss {
     }
 
     /// Whether this connection to an engine has lost it.
-    pub(crate) fn is_told_by(session: &OwnedFd) -> bool {
+    pub(crate) fn is_reported_by(session: &OwnedFd) -> bool {
         let mut fds = [PollFd::new(session, PollFlags::RDHUP)];
         let at_once = rustix::time::Timespec::default();
         let over = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;

@@ -22,7 +22,7 @@ pub(crate) struct MessageOrder {
 }
 
 impl MessageOrder {
-    /// What the engine is told of all of them.
+    /// What the engine is configured with of all of them.
     pub(crate) fn by_port(all: &[Self]) -> Result<BTreeMap<u16, TimedRule>, BadMessages> {
         once_each(all.iter().map(|order| (order.port, order.timed))).map_err(BadMessages::Twice)
     }

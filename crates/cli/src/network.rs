@@ -174,12 +174,12 @@ impl Wanted {
         Ok(match &self.capture {
             Some(path) => {
                 let name = path.display().to_string();
-                let tell = move |why: &str| {
+                let report = move |why: &str| {
                     say(&format!(
                         "the capture in {name} has ended, and packets go on without it: {why}"
                     ));
                 };
-                Box::new(CapturePort::to_file(port, path, None)?.on_failure(tell))
+                Box::new(CapturePort::to_file(port, path, None)?.on_failure(report))
             }
             None => Box::new(port),
         })

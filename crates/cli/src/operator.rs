@@ -1,8 +1,8 @@
-//! What signals tell an engine: to end, to read its configuration again, to write what it
+//! What signals ask of an engine: to end, to read its configuration again, to write what it
 //! has done to its log.
 //!
 //! Owns the thread that takes the signals of `longshore engine` and of a private engine.
-//! The engine's own thread goes on meanwhile: it is told, and asked what `longshore stat` and
+//! The engine's own thread goes on meanwhile: it is sent orders, and asked what `longshore stat` and
 //! `longshore ss` ask, through its handle.
 //!
 //! | signal | what it does |
@@ -48,8 +48,8 @@ impl Operator {
             loop {
                 match signals.wait().number {
                     libc::SIGHUP => self.reload(),
-                    libc::SIGUSR1 => self.tell_stat(),
-                    libc::SIGUSR2 => self.tell_ss(),
+                    libc::SIGUSR1 => self.log_stat(),
+                    libc::SIGUSR2 => self.log_ss(),
                     again if draining => std::process::exit(128 + again),
                     _ => {
                         draining = true;
@@ -78,7 +78,7 @@ impl Operator {
     }
 
     /// Writes what `longshore stat` shows to the log, line by line.
-    fn tell_stat(&self) {
+    fn log_stat(&self) {
         match self.handle.ask(ControlRequest::Stat, TIMEOUT) {
             Some(ControlReply::Stat(stat)) => crate::stat::block(&stat).lines().for_each(say),
             _ => report(&Error::EngineSilent),
@@ -86,7 +86,7 @@ impl Operator {
     }
 
     /// Writes what `longshore ss` shows.
-    fn tell_ss(&self) {
+    fn log_ss(&self) {
         let (mut rows, mut from) = (Vec::new(), Some(0));
         while let Some(at) = from {
             let request = ControlRequest::Ss { from: at };

@@ -14,7 +14,7 @@ use crate::errors::{Error, Report, system};
 use crate::expose::datagrams::DatagramRelay;
 use crate::expose::{Leads, Relay};
 use crate::expose_order::Passes;
-use crate::helper::{Answer, receive, start_helper, take_stdin, tell};
+use crate::helper::{Answer, receive, send_message, start_helper, take_stdin};
 use crate::last_stat::LastStat;
 use crate::log::say;
 use crate::messages::MessageOrder;
@@ -68,11 +68,11 @@ pub(crate) fn start(
     let (child, ours) = start_helper(&[OsStr::new("__engine")], signals)?;
     let borrowed: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
     // An engine that has ended already is noticed when its answer is missing.
-    let _ = tell(&ours, order, &borrowed);
+    let _ = send_message(&ours, order, &borrowed);
     Ok((child, ours))
 }
 
-/// Tells the engine that its session is open.
+/// Notifies the engine that its session is open.
 pub(crate) fn session_is_open(channel: &OwnedFd) {
     // An engine that is gone is noticed elsewhere.
     let _ = rustix::net::send(channel, b"session", SendFlags::NOSIGNAL);
@@ -90,17 +90,17 @@ pub(crate) fn main() -> Result<(), Error> {
     let last = LastStat::open()?;
     match prepare(&order, listeners, &channel) {
         Ok(mut engine) => {
-            // Nobody is there to be told any more; stderr is the launcher's.
+            // Nobody is there to be answered any more; stderr is the launcher's.
             engine.run()?;
             last.write(&engine);
             Ok(())
         }
         Err(error) => {
             let failed = Answer::Failed(Report::from(&error));
-            match tell(&channel, &failed, &[]) {
-                // It has ended, and nobody is there to be told.
+            match send_message(&channel, &failed, &[]) {
+                // It has ended, and nobody is there to be answered.
                 Err(gone) if gone.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-                told => told.map_err(system("answer the launcher")),
+                sent => sent.map_err(system("answer the launcher")),
             }
         }
     }
@@ -147,7 +147,7 @@ fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<
         port,
         sandbox_lacks: sandbox.lacks(),
     };
-    tell(channel, &ready, &[]).map_err(system("answer the launcher"))?;
+    send_message(channel, &ready, &[]).map_err(system("answer the launcher"))?;
     Ok(engine)
 }
 
@@ -174,7 +174,7 @@ fn engine_config(order: &Order, opened: Opened) -> Result<longshore_engine::Conf
     })
 }
 
-/// Tells the engine what it is to do otherwise than by default.
+/// Sets what the engine is to do otherwise than by default.
 fn set_up(engine: &mut Engine, order: &Order) -> Result<(), Error> {
     if let Some(ecn) = order.ecn {
         engine.set_ecn(ecn)?;

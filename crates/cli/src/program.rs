@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn static_and_foreign_programs_are_told() {
+    fn static_and_foreign_programs_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let mut elf = std::fs::read("/bin/sh").unwrap();
         let foreign = {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_go_are_told() {
+    fn programs_of_go_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let gnu = [&[4, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0][..], b"GNU\0abc\0"].concat();
         let go = [&[4, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0][..], b"Go\0\0id\0\0"].concat();
@@ -225,9 +225,9 @@ mod tests {
             &with_notes(&[&gnu[..], &go].concat()),
             0o755,
         );
-        let told = obstacle(&both).unwrap();
-        assert_eq!(Some(told.clone()), lost(&both, Obstacle::Go));
-        assert!(told.to_string().contains("Go"), "{told}");
+        let found = obstacle(&both).unwrap();
+        assert_eq!(Some(found.clone()), lost(&both, Obstacle::Go));
+        assert!(found.to_string().contains("Go"), "{found}");
         let plain = file(dir.path(), "plain", &with_notes(&gnu), 0o755);
         assert_eq!(obstacle(&plain), None);
     }
@@ -241,44 +241,44 @@ mod tests {
         elf[64 + 32..64 + 40].copy_from_slice(&(path.len() as u64).to_le_bytes());
         elf.extend(path);
         let path = file(dir.path(), "musl", &elf, 0o755);
-        let told = obstacle(&path).unwrap();
-        assert_eq!(Some(told.clone()), lost(&path, Obstacle::Musl));
-        assert!(told.obstacle.refusal().unwrap().contains("musl"));
+        let found = obstacle(&path).unwrap();
+        assert_eq!(Some(found.clone()), lost(&path, Obstacle::Musl));
+        assert!(found.obstacle.refusal().unwrap().contains("musl"));
     }
 
     #[test]
-    fn programs_with_calls_of_their_own_are_told() {
+    fn programs_with_calls_of_their_own_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let mut elf = std::fs::read("/bin/sh").unwrap();
         for number in [41, 42] {
             elf.extend([0xb8, number, 0, 0, 0, 0x0f, 0x05]);
         }
         let path = file(dir.path(), "raw", &elf, 0o755);
-        let told = obstacle(&path).unwrap();
-        assert_eq!(Some(told.clone()), lost(&path, Obstacle::RawCalls));
-        assert!(told.obstacle.refusal().is_none() && told.to_string().contains("without libc"));
+        let found = obstacle(&path).unwrap();
+        assert_eq!(Some(found.clone()), lost(&path, Obstacle::RawCalls));
+        assert!(found.obstacle.refusal().is_none() && found.to_string().contains("without libc"));
     }
 
     #[test]
-    fn this_program_is_not_told() {
+    fn this_program_has_no_obstacle() {
         let own = std::fs::read_link("/proc/self/exe").unwrap();
         assert!(is_this_program(&std::fs::metadata(own).unwrap()));
         assert!(!is_this_program(&std::fs::metadata("/bin/sh").unwrap()));
     }
 
     #[test]
-    fn programs_with_rings_of_their_own_are_told() {
+    fn programs_with_rings_of_their_own_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let mut elf = std::fs::read("/bin/sh").unwrap();
         elf.extend([0xb8, 0xa9, 1, 0, 0, 0x0f, 0x05]);
         let path = file(dir.path(), "rings", &elf, 0o755);
-        let told = obstacle(&path).unwrap();
-        assert_eq!(Some(told.clone()), lost(&path, Obstacle::Rings));
-        assert!(told.obstacle.refusal().is_none() && told.to_string().contains("io_uring"));
+        let found = obstacle(&path).unwrap();
+        assert_eq!(Some(found.clone()), lost(&path, Obstacle::Rings));
+        assert!(found.obstacle.refusal().is_none() && found.to_string().contains("io_uring"));
     }
 
     #[test]
-    fn set_id_programs_are_told() {
+    fn set_id_programs_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let path = file(dir.path(), "suid", b"#!/bin/sh\n", 0o755);
         if rustix::process::geteuid().is_root() {

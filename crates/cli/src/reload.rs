@@ -135,7 +135,7 @@ impl Config {
 }
 
 impl Live {
-    /// What an engine is told of it, at its start and again when it has changed.
+    /// What an engine is sent of it, at its start and again when it has changed.
     pub(crate) fn adjustable(&self) -> Result<Adjustable, Error> {
         Ok(Adjustable {
             users: self.users.clone(),
@@ -174,7 +174,7 @@ impl Reload {
         })
     }
 
-    /// How long the engine waits for its programs' ends when it is told to end.
+    /// How long the engine waits for its programs' ends when it is asked to end.
     pub(crate) fn drain(&self) -> Duration {
         self.config.live.drain
     }
@@ -247,14 +247,14 @@ mod tests {
              users = [1000]\necn = 3\n[session]\nsockets = 128\n",
         );
         let changes = old.changes(&new);
-        let told = changes.iter().map(|c| (c.key, &*c.after, c.now));
+        let listed = changes.iter().map(|c| (c.key, &*c.after, c.now));
         let expected = [
             ("port", "tap:ls1", false),
             ("mtu", "9000", false),
             ("ecn", "3", true),
             ("users", "1000", true),
         ];
-        assert!(told.clone().take(4).eq(expected), "{changes:?}");
+        assert!(listed.clone().take(4).eq(expected), "{changes:?}");
         let last = changes.last().unwrap();
         assert!(last.now && last.key.contains("session"));
         old.live = new.live;

@@ -69,7 +69,7 @@ impl Warnings {
         })
     }
 
-    /// The variable that tells programs of it.
+    /// The variable by which programs learn of it.
     pub(crate) fn variable(&self) -> (&'static str, OsString) {
         (WARNINGS_VARIABLE, self.destination.encode().into())
     }

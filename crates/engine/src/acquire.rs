@@ -11,7 +11,7 @@ use std::time::Duration;
 
 impl Engine {
     /// Waits until all addresses are there that are to be found out, or the engine is
-    /// told to stop. After `notice` it calls `slow`, once, with what is missing.
+    /// asked to stop. After `notice` it calls `slow`, once, with what is missing.
     ///
     /// # Errors
     /// [`EngineError::NoAddress`] after `timeout`, and as [`Engine::run`].
@@ -46,7 +46,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Addresses that a server has given are ours no longer, and it is told.
+    /// Addresses that a server has given are ours no longer, and are given back to it.
     pub(crate) fn give_back(&mut self) {
         self.stack.give_addresses_back();
         // Whether that leaves is nobody's concern any more.
@@ -89,18 +89,18 @@ mod tests {
         assert_eq!(own, ["10.0.0.1/24"]);
     }
 
-    /// Its user is told once that it takes long, and in the end what is missing.
+    /// Its user is notified once that it takes long, and in the end what is missing.
     #[test]
     fn an_address_that_nobody_gives_is_waited_for_and_not_for_ever() {
         let mut world = asks_for_an_address();
-        let mut told = Vec::new();
+        let mut missed = Vec::new();
         let timeout = Duration::from_millis(300);
         let acquired = world
             .engine
-            .acquire(Duration::ZERO, timeout, |missing| told.push(missing));
+            .acquire(Duration::ZERO, timeout, |missing| missed.push(missing));
         let missing = MissingAddress::Dhcp;
         assert!(matches!(acquired, Err(EngineError::NoAddress(m)) if m == missing));
-        assert_eq!(told, [missing]);
+        assert_eq!(missed, [missing]);
         let began = std::time::Instant::now();
         let never = |_| panic!("it does not take as long");
         let acquired = world.engine.acquire(2 * timeout, timeout, never);

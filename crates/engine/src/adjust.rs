@@ -1,5 +1,5 @@
 //! What of an engine's set-up can be changed while it runs, and the handle by which other
-//! threads tell a running engine so, or that it is to stop.
+//! threads send to a running engine, or that it is to stop.
 //!
 //! Whoever runs an engine has its [`Handle`]; `longshore engine` uses it when signals come.
 //! Orders wait in a channel, and the engine takes them when it next looks at its
@@ -32,7 +32,7 @@ pub struct Adjustable {
     pub geometry: Geometry,
     /// What the sessions of each ordinary user who comes may have together.
     pub user_limits: UserLimits,
-    /// How long connections may go on after the engine was told to stop.
+    /// How long connections may go on after the engine was asked to stop.
     pub grace: Duration,
     /// The host's settings, which new sockets start from; none for Longshore's own.
     pub host_settings: Option<HostSettings>,
@@ -78,7 +78,7 @@ enum Order {
     Ask(ControlRequest, Sender<ControlReply>),
 }
 
-/// Tells a running engine what to do, from another thread.
+/// Sends a running engine what to do, from another thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
     orders: Sender<Order>,

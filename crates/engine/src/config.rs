@@ -48,7 +48,7 @@ pub struct Config {
     pub spin: Duration,
     /// On which processor it runs.
     pub placement: Placement,
-    /// How long connections may go on after the engine was told to stop.
+    /// How long connections may go on after the engine was asked to stop.
     pub grace: Duration,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The stack takes the session's sockets out ([`Stack::contain_panic`]), or forgets a half-open
 //! connection and ends no session; here a session is ended, so that its programs find their
-//! engine gone, and the operator is told. The end of a session may meet a panic in its turn: it
+//! engine gone, and the operator is notified. The end of a session may meet a panic in its turn: it
 //! is tried once more, and what is left then goes with the session. What panics in nobody's work
 //! ends the engine as it would without.
 //!

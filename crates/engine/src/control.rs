@@ -1,4 +1,4 @@
-//! What an engine tells of itself: the questions and answers of the control
+//! What an engine reports of itself: the questions and answers of the control
 //! socket, which `longshore stat` and `longshore ss` show.
 //!
 //! The protocol is one line of JSON for each question and one for each answer,
@@ -430,14 +430,14 @@ mod tests {
             control: moved(7, 8_000, 1_003),
             wakeups: 9,
         };
-        let told = CrossingsStat::from(&Meter {
+        let stat = CrossingsStat::from(&Meter {
             to_adapter,
             to_host: Crossings::default(),
         });
-        assert_eq!(told.to_host, CrossingStat::default());
-        let told = told.to_adapter;
-        assert_eq!((told.transfers, told.bytes), (13, 8_630));
-        assert_eq!((told.descriptors, told.wakeups), (2, 9));
+        assert_eq!(stat.to_host, CrossingStat::default());
+        let stat = stat.to_adapter;
+        assert_eq!((stat.transfers, stat.bytes), (13, 8_630));
+        assert_eq!((stat.descriptors, stat.wakeups), (2, 9));
         let moved = |transfers, bytes, words| MovedStat {
             transfers,
             bytes,
@@ -448,8 +448,8 @@ mod tests {
             ("payload", moved(5, 600, 77)),
             ("control", moved(7, 8_000, 1_003)),
         ];
-        assert_eq!(told.classes.named(), classes);
-        assert_eq!(told.classes.immediate, 4);
+        assert_eq!(stat.classes.named(), classes);
+        assert_eq!(stat.classes.immediate, 4);
     }
 
     #[test]

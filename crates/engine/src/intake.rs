@@ -1,18 +1,21 @@
 //! Taking requests out of the channels, no more in a turn than each session and each user
 //! may have of it; what is above that waits for the next. Channels whose processes take no
-//! answers, or break their rings, are seen to here, too.
+//! answers wait longer (`stalled.rs`).
 //!
 //! Owns [`Intake`]; the loop calls [`Requests::take_of_all`], and each request is done by
 //! [`Stack::handle_request`](longshore_stack::Stack::handle_request).
 
+mod stalled;
+
 use crate::privilege::may_bind;
 use crate::programs::Programs;
-use crate::session::{LONGEST_STALL, SHORTEST_STALL};
+use crate::session::SHORTEST_STALL;
 use crate::time::Clock;
 use longshore_hostif::adapter::{Delays, Due, Immediate, Next};
 use longshore_hostif::{Address, RING, Request, SocketId};
 use longshore_stack::{From, Of, Stack};
 use longshore_tcp::Instant;
+use stalled::Stalled;
 
 /// Requests taken from one channel in one turn, so that a busy process does not
 /// keep packets and timers waiting.
@@ -64,10 +67,8 @@ pub(crate) struct Intake {
     first_session: usize,
     /// The channel that was served last.
     pub(crate) last_served: Option<From>,
-    /// Sessions with channels whose processes take no answers.
-    stalled: Vec<u32>,
-    /// When channels are looked at again whose processes took no answers.
-    pub(crate) stalled_until: Instant,
+    /// Channels whose processes take no answers.
+    pub(crate) stalled: Stalled,
 }
 
 impl Default for Intake {
@@ -80,8 +81,7 @@ impl Default for Intake {
             is_in_hurry: false,
             first_session: 0,
             last_served: None,
-            stalled: Vec::new(),
-            stalled_until: Instant::NEVER,
+            stalled: Stalled::new(),
         }
     }
 }
@@ -318,53 +318,6 @@ impl Requests<'_> {
         if now >= until || now.since(self.stack.now()) >= ALL_SHARES {
             self.intake.share.left = 0;
         }
-    }
-
-    /// Looks again at channels whose processes took no answers.
-    #[cold]
-    pub(crate) fn retry_stalled(&mut self) {
-        self.intake.stalled_until = Instant::NEVER;
-        let turn = self.stack.counters.event_loop.turns;
-        for session in std::mem::take(&mut self.intake.stalled) {
-            // It may have ended, and another have its key.
-            let found = self.programs.sessions.get_mut(session);
-            let Some(s) = found.filter(|s| !s.stalled.is_empty()) else {
-                continue;
-            };
-            if s.stalled_until > self.stack.now() {
-                self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
-                self.intake.stalled.push(session);
-                continue;
-            }
-            s.stalled_until = Instant::NEVER;
-            let Some(half) = self.stack.endpoints.sessions.get(session) else {
-                continue;
-            };
-            for channel in std::mem::take(&mut s.stalled) {
-                half.host.pending.flag_channel(channel);
-            }
-            self.stack.endpoints.sessions.poll(session, turn);
-        }
-    }
-
-    /// The process takes no answers: its requests wait, ever longer, until it has taken
-    /// some. Nothing tells the engine when.
-    #[cold]
-    fn stall(&mut self, from: From) {
-        let now = self.stack.now();
-        let Some(s) = self.programs.sessions.get_mut(from.session) else {
-            return;
-        };
-        if s.stalled.is_empty() {
-            self.intake.stalled.push(from.session);
-        }
-        if !s.stalled.contains(&from.channel) {
-            s.stalled.push(from.channel);
-        }
-        s.stalled_until = s.stalled_until.min(Instant(now.0 + s.stalled_for));
-        s.stalled_for = (2 * s.stalled_for).min(LONGEST_STALL);
-        self.intake.stalled_until = self.intake.stalled_until.min(s.stalled_until);
-        self.stack.counters.sessions.stalled_channels += 1;
     }
 
     /// Takes requests of one channel of a session.

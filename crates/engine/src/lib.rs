@@ -27,7 +27,7 @@
 //! [`Engine`] is composed of the parts that these files own, and has the loop and what is set from
 //! outside. What changes several parts is done by a type that borrows those (`Requests` takes
 //! requests, `Maintenance` sees to what has ended, `Attaching` does what programs want of their
-//! sessions, `Report` tells of all). Modules use each other in no circle.
+//! sessions, `Report` reads all for clients). Modules use each other in no circle.
 
 // What the tests of the whole engine are made of names this crate.
 #[cfg(test)]
@@ -247,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// What is told of it, from the parts that know it.
+    /// What is reported of it, from the parts that know it.
     fn report(&self) -> Report<'_> {
         Report {
             counted: Counted {
@@ -315,7 +315,7 @@ impl Engine {
     }
 
     /// From now on, connections to these ports wait for data, for so many milliseconds at most,
-    /// before their listeners are told of them, if their programs do not say otherwise.
+    /// before their listeners are notified of them, if their programs do not say otherwise.
     pub fn set_accept_on_data(&mut self, by_port: BTreeMap<u16, u32>) {
         self.stack.settings.accept_on_data = by_port;
     }

@@ -1,4 +1,4 @@
-//! When an engine ends: with its last session, if it is private, or when it was told to stop
+//! When an engine ends: with its last session, if it is private, or when it was asked to stop
 //! and what its connections had to say is said.
 //!
 //! Owns [`Lifetime`]; the loop asks it after each turn.
@@ -15,7 +15,7 @@ pub(crate) struct Lifetime {
     had_session: bool,
     /// Set when no new sessions are let in.
     draining: bool,
-    /// How long connections may go on after it was told to stop.
+    /// How long connections may go on after it was asked to stop.
     grace: Duration,
     /// When it ends whatever goes on, once it is `draining`.
     drain_by: Instant,
@@ -43,7 +43,7 @@ impl Lifetime {
         }
     }
 
-    /// How long connections may go on after it was told to stop.
+    /// How long connections may go on after it was asked to stop.
     pub(crate) fn grace(&self) -> Duration {
         self.grace
     }

@@ -70,8 +70,8 @@ impl Maintenance<'_> {
         self.programs.schedule.pause();
     }
 
-    /// Sees to the ends of so many processes at most, of those that the kernel tells of, and
-    /// of fewer if they have left much to be done: it tells of the others again.
+    /// Sees to the ends of so many processes at most, of those that the kernel reports, and
+    /// of fewer if they have left much to be done: it reports the others again.
     pub(crate) fn take_deaths(&mut self, most: usize) {
         let mut left = REQUESTS_OF_THE_DEAD;
         for (session, channel) in self.programs.deaths.look(most) {
@@ -91,7 +91,7 @@ impl Maintenance<'_> {
             return taken;
         };
         let serial = s.serial;
-        // What told of its end is closed with it, and so watched no more.
+        // The descriptor of its end is closed with it, and so watched no more.
         if let Some(ended) = s.take_dead(half, channel) {
             // The last one: whatever it had taken and not yet marked, too.
             let (blocks, held) = if s.is_in_use() {
@@ -218,7 +218,7 @@ impl Maintenance<'_> {
         s.wound_at = Instant(now.0 + DRAINING_INTERVAL);
         let teardown = Teardown {
             blocks: 0..half.blocks(),
-            // Nobody is left to be told, or there is nothing to tell it by.
+            // Nobody is left to be notified, or there is nothing to notify it by.
             aborts: now >= ends || !is_attached,
             ..Teardown::of(session, s.serial)
         };
@@ -257,7 +257,7 @@ impl Maintenance<'_> {
         };
         s.ends_by = Some(now);
         s.end(half);
-        // What told of their ends is closed, and so watched no more.
+        // The descriptors of their ends are closed, and so watched no more.
         drop(s.take_all(half));
     }
 

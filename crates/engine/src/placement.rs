@@ -3,7 +3,7 @@
 //! As a rule the scheduler decides. But an engine that looks for work keeps a processor busy in
 //! the scheduler's eyes, also while there is none, so its program may be put beside its client on
 //! the other, where the two wait for each other. Whether it is better for the engine to share the
-//! program's processor depends on what each of the three has to do, and cannot be told beforehand:
+//! program's processor depends on what each of the three has to do, and is not known beforehand:
 //! with redis the engine gets a fifth to a half more done there, with one connection a third less.
 //! So it is tried, where the program is seen to wait for a processor: in turn, and the place in
 //! which more is done is kept for some seconds (`decision`).

@@ -9,7 +9,7 @@
 //! processor does not give way to it by one `sched_yield`, so that a round trip on one processor
 //! takes half as long again.
 //!
-//! Owns [`Precedence`], which `sleep` tells of each turn and of each sleep.
+//! Owns [`Precedence`], to which `sleep` reports each turn and each sleep.
 
 use longshore_tcp::Instant;
 use rustix::process::{getpriority_process, setpriority_process};

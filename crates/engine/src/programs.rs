@@ -58,7 +58,7 @@ impl Programs {
         ))
     }
 
-    /// Sees to it that the death of a process is noticed, until what tells of it is closed.
+    /// Sees to it that the death of a process is noticed, until the descriptor that reports it is closed.
     pub(crate) fn watch(&mut self, session: u32, channel: u16, now: Instant) {
         match self.pidfd(session, channel) {
             Some(fd) => self.deaths.watch(fd, session, channel),
@@ -72,7 +72,7 @@ impl Programs {
         self.sessions.get(session)?.processes.pidfd(channel)
     }
 
-    /// Takes a session out that is over, and with it what tells of its requests.
+    /// Takes a session out that is over, and with it the doorbell of its requests.
     pub(crate) fn remove(&mut self, session: u32) -> Option<Session> {
         self.sessions.remove(session)
     }

@@ -13,7 +13,7 @@
 //! that write. So it is tried from time to time whether a read right after an answer finds
 //! one, and done so as long as it does.
 //!
-//! Owned by the engine: `turn` asks it, `rest` tells it that nothing was left to do.
+//! Owned by the engine: `turn` asks it, `rest` reports to it that nothing was left to do.
 
 /// Frames taken from the port in one turn, so that requests and timers get
 /// their share.

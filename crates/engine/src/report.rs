@@ -3,7 +3,7 @@
 //! Gathers them from the stack, the port and the sessions into the types of `control`. `sleep`
 //! calls it when a request has come over the control socket.
 
-use crate::catalog::{BAD_DESCRIPTORS, COUNTERS, Counted, MISROUTED_REQUESTS};
+use crate::catalog::{BAD_DESCRIPTORS, Counted, MISROUTED_REQUESTS, values};
 use crate::control::{
     Asker, ControlReply, ControlRequest, Counts, CrossingsStat, PortStat, ROWS_AT_ONCE,
     SessionStat, SsReply, SsRow, StatReply, TcpStat, TrafficStat,
@@ -21,7 +21,7 @@ const WAITING: u32 = 1 << 31;
 /// Where it begins to number half-open connections: before those, and beyond sockets.
 const HALF_OPEN: u32 = 1 << 30;
 
-/// What an engine tells of itself to a client that asks.
+/// What an engine reports of itself to a client that asks.
 pub(crate) struct Report<'a> {
     pub(crate) counted: Counted<'a>,
     pub(crate) about: &'a About,
@@ -53,7 +53,7 @@ impl Engine {
 }
 
 impl Report<'_> {
-    /// What the engine's own user is told.
+    /// What the engine's own user may see.
     pub(crate) fn to_own_user(&self, request: ControlRequest) -> ControlReply {
         self.reply(Asker::own_user(), request)
     }
@@ -165,7 +165,7 @@ impl Report<'_> {
 
     /// The counters of a section of the catalog.
     fn counts(&self, section: &str) -> Counts {
-        let of = COUNTERS.iter().filter(|c| c.info.section == section);
+        let of = values().filter(|c| c.info.section == section);
         of.map(|c| (c.info.name.to_owned(), (c.value)(&self.counted)))
             .collect()
     }

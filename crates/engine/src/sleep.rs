@@ -254,7 +254,7 @@ impl Engine {
         let maintenance = Some(self.programs.schedule.at()).filter(|_| self.needs_maintenance());
         [
             self.stack.next_timeout(),
-            Some(self.intake.stalled_until).filter(|at| *at != Instant::NEVER),
+            Some(self.intake.stalled.until()).filter(|at| *at != Instant::NEVER),
             Some(self.intake.held_back_until).filter(|at| *at != Instant::NEVER),
             Some(self.stack.endpoints.sessions.held_until()).filter(|at| *at != Instant::NEVER),
             Some(self.sleeper.precedence.until()).filter(|at| *at != Instant::NEVER),

@@ -12,7 +12,7 @@ use longshore_tcp::Instant;
 use std::time::Duration;
 
 impl Engine {
-    /// Serves until it is told to stop, or, for a private engine, until its
+    /// Serves until it is asked to stop, or, for a private engine, until its
     /// programs are gone.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Engine {
         self.stack.begin_turn(now);
         // What programs asked before a packet came is done before it is taken: an
         // option, say, for which the engine was not woken.
-        if self.intake.stalled_until <= now {
+        if self.intake.stalled.until() <= now {
             self.retry_stalled();
         }
         let mut worked = self.take_requests(Which::Due);
@@ -68,7 +68,7 @@ impl Engine {
         self.stack.publish();
         self.programs.park_idle(&mut self.stack);
         if !self.stack.counters.notices.is_empty() {
-            self.tell_notices();
+            self.report_notices();
         }
         self.stack.port_mut().flush().map_err(EngineError::Port)?;
         Ok(worked)
@@ -149,9 +149,9 @@ impl Engine {
         Ok(count != 0)
     }
 
-    /// Tells the operator what the stack has noticed.
+    /// Reports to the operator what the stack has noticed.
     #[cold]
-    fn tell_notices(&mut self) {
+    fn report_notices(&mut self) {
         for notice in self.stack.counters.notices.drain(..) {
             match notice {
                 Notice::SynFlood => (self.about.notice)(
@@ -185,7 +185,7 @@ impl Engine {
         self.lifetime.drain(Instant(by));
     }
 
-    /// Tells all programs that the engine is gone.
+    /// Notifies all programs that the engine is gone.
     pub(crate) fn mark_all_closed(&mut self) {
         for key in self.stack.endpoints.sessions.keys() {
             if let Some(s) = self.stack.endpoints.sessions.get_mut(key) {

@@ -306,7 +306,7 @@ impl Near {
         )
     }
 
-    /// The program hears what the stack has told, and accepts who is there.
+    /// The program takes what the stack has reported, and accepts who is there.
     pub(crate) fn flush(&mut self) {
         self.program.drain();
         while self.connections.len() < MOST

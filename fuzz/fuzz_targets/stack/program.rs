@@ -48,7 +48,7 @@ impl Program {
         self.channel.publish(&self.doorbell, true);
     }
 
-    /// Takes what the stack has told.
+    /// Takes what the stack has reported.
     pub(crate) fn drain(&mut self) {
         let mut is_more = false;
         while let Some(completion) = self.channel.get().expect("the ring is whole") {

@@ -1,5 +1,5 @@
 //! The part of a configuration that an engine follows while it runs. `config` reads it;
-//! `reload` compares it with what is read later, and tells the engine of it.
+//! `reload` compares it with what is read later, and sends the engine what has changed.
 
 use crate::accept_on_data::AcceptOrder;
 use crate::batching::BatchingOrder;

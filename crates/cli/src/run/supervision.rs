@@ -43,7 +43,7 @@ impl Supervision {
             self.warnings.show();
             while let Some(signal) = signals.next() {
                 self.pass_on(signal);
-                // It may tell of a death after the reaping above, and
+                // It may report a death after the reaping above, and
                 // there will be no other.
                 self.reap();
             }
@@ -61,7 +61,7 @@ impl Supervision {
 
     /// Ends the program, and what it has left behind, if the engine is gone.
     fn look_after_engine(&mut self) {
-        let is_lost = self.session.as_ref().is_some_and(Loss::is_told_by);
+        let is_lost = self.session.as_ref().is_some_and(Loss::is_reported_by);
         if !is_lost {
             return;
         }

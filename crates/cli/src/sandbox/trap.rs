@@ -21,12 +21,12 @@ struct Forbidden {
 /// The longest message, in bytes.
 const LONGEST: usize = 256;
 
-/// Has a forbidden call tell of itself.
+/// Has a forbidden call reported.
 pub(super) fn set_handler() -> Result<(), Errno> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: all zeros are a valid sigaction.
     let action = unsafe { action.assume_init_mut() };
-    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = tell;
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = report_call;
     action.sa_sigaction = handler as usize;
     // After the message the signal is what it is without a handler: the end.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND;
@@ -51,7 +51,7 @@ fn message(number: c_long, address: usize, thread: c_long, to: &mut [u8]) -> usi
     to.position() as usize
 }
 
-extern "C" fn tell(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+extern "C" fn report_call(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO a siginfo_t, of 128 bytes, which
     // begins so if it comes from a filter; otherwise the numbers are others.
     let forbidden = unsafe { info.cast::<Forbidden>().read() };

@@ -69,15 +69,15 @@ mod tests {
 
     #[test]
     fn what_is_dropped_here_is_dropped_in_another_thread() {
-        struct Told(Sender<std::thread::ThreadId>);
-        impl Drop for Told {
+        struct Notice(Sender<std::thread::ThreadId>);
+        impl Drop for Notice {
             fn drop(&mut self) {
                 let _ = self.0.send(std::thread::current().id());
             }
         }
         let (send, receive) = channel();
         let disposal = Disposal::start().unwrap();
-        drop(Dispose::new(Told(send), &disposal));
+        drop(Dispose::new(Notice(send), &disposal));
         let thread = receive.recv().unwrap();
         assert_ne!(thread, std::thread::current().id());
     }

@@ -2,7 +2,8 @@
 //! join them.
 //!
 //! `listener` is the socket; `server` has it and the connections, in a thread of its own, so that
-//! nothing that a program does to its connection holds up packets; `users` counts what each user
+//! nothing that a program does to its connection holds up packets; `policy` says who may attach;
+//! `users` counts what each user
 //! has. What is to be decided about sessions goes to the engine's loop as an [`Event`], over a
 //! queue of bounded length, and the loop answers on the [`Connection`] itself, which never blocks.
 //! The engine takes no descriptors from programs but files, from those users who can harm it
@@ -12,6 +13,7 @@
 mod disposal;
 mod files;
 mod listener;
+mod policy;
 mod queue;
 mod server;
 
@@ -19,8 +21,9 @@ pub(crate) use disposal::Disposal;
 use disposal::Dispose;
 pub use listener::ListenError;
 pub(crate) use listener::Listener;
+pub(crate) use policy::{Policy, Terms};
 pub(crate) use queue::Inbox;
-pub(crate) use server::{Policy, Server, Terms};
+pub(crate) use server::Server;
 
 use crate::session::Session;
 use crate::users::{Share, User};

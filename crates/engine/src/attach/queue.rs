@@ -75,7 +75,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     /// However many programs ask at once, the loop takes some of them between two turns, and
-    /// is told that there are more.
+    /// learns that there are more.
     #[test]
     fn the_loop_takes_some_events_at_a_time() {
         let (queue, inbox) = queue().unwrap();

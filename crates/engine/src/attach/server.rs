@@ -3,6 +3,7 @@
 
 use super::files::OfferedFiles;
 use super::listener::{ListenError, Listener, Place};
+use super::policy::{Policy, Terms};
 use super::queue::{Ended, Inbox, Queue, queue};
 use super::{Connection, Disposal, Dispose, Event};
 use crate::reserve_fd::ReserveFd;
@@ -15,7 +16,7 @@ use longshore_hostif::attach::{
     turn_away,
 };
 use longshore_hostif::{Features, Geometry, Versions};
-use longshore_ring::{Doorbell, EventfdSignaler, accept_descriptors, peer_credentials, peer_pidfd};
+use longshore_ring::{Doorbell, accept_descriptors, peer_credentials, peer_pidfd};
 use longshore_stack::Session as Half;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
@@ -23,8 +24,8 @@ use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Connections at most.
@@ -40,68 +41,6 @@ const READY: usize = 64;
 /// Marks of what is no connection in the epoll instance.
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
-
-/// Who may attach, and how much each session can have: what may be changed while the
-/// engine runs.
-#[derive(Debug, Clone)]
-pub(crate) struct Terms(Arc<Mutex<Set>>);
-
-#[derive(Debug)]
-struct Set {
-    /// Programs of these users may, or of everybody who can open the socket if there are none.
-    users: Vec<u32>,
-    geometry: Geometry,
-    /// What the engine speaks.
-    versions: Versions,
-}
-
-impl Terms {
-    /// Programs of these users may, or of everybody who can open the socket if there are
-    /// none.
-    pub(crate) fn new(users: Vec<u32>, geometry: Geometry) -> Self {
-        Self(Arc::new(Mutex::new(Set {
-            users,
-            geometry,
-            versions: Versions::OURS,
-        })))
-    }
-
-    fn lists(&self, uid: u32) -> bool {
-        self.get(|set| set.users.is_empty() || set.users.contains(&uid))
-    }
-
-    fn get<T>(&self, what: impl FnOnce(&mut Set) -> T) -> T {
-        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Who may attach, and what they get.
-pub(crate) struct Policy {
-    pub(crate) terms: Terms,
-    /// The engine is of one user alone.
-    pub(crate) private: bool,
-    /// But others may join its sessions.
-    pub(crate) others_may_join: bool,
-    pub(crate) signaler: Arc<EventfdSignaler>,
-}
-
-impl Policy {
-    fn may_attach(&self, uid: u32) -> bool {
-        uid == 0 || (self.terms.lists(uid) && (self.others_may_join || self.may_open(uid)))
-    }
-
-    /// A private engine is its user's. A process that it has given the session's token may join as
-    /// whoever it is then.
-    fn may_open(&self, uid: u32) -> bool {
-        !self.private || is_trusted(uid)
-    }
-
-    /// Whether programs of this user may hand files over. A file whose pages are not there
-    /// holds the engine up until a disk answers: whoever can harm the engine anyway may do so.
-    fn takes_files_of(uid: u32) -> bool {
-        is_trusted(uid)
-    }
-}
 
 /// The socket, and a hold on the thread that serves it.
 #[derive(Debug)]

@@ -45,7 +45,7 @@ fn a_session_ends_with_its_own_launcher_alone() {
     });
     // Some other connection.
     world.during(|path| drop(dial(path).unwrap()));
-    world.settle();
+    world.run_pending();
     let keys = |engine: &Engine| {
         engine
             .programs
@@ -64,10 +64,10 @@ fn a_session_ends_with_its_own_launcher_alone() {
         .engine
         .attaching()
         .handle(Event::Overdrawn(serial + 100));
-    world.settle();
+    world.run_pending();
     assert_eq!(keys(&world.engine), [0, 2]);
     world.engine.attaching().handle(Event::Overdrawn(serial));
-    world.settle();
+    world.run_pending();
     assert_eq!(keys(&world.engine), [0]);
 }
 

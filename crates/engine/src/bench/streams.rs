@@ -46,7 +46,7 @@ impl Placing {
 pub struct Sending {
     session: AdapterSession,
     socket: SocketId,
-    /// Whom edges are told to.
+    /// The process that edges are reported to.
     program: Subscribers,
     channel: HostChannel,
     sent: u64,
@@ -79,8 +79,9 @@ impl Sending {
         };
         let found = sending.found(segment);
         sending.acknowledge(segment);
-        let is_well =
-            written == bytes.len() && found == Some(segment) && sending.told() == Some(segment);
+        let is_well = written == bytes.len()
+            && found == Some(segment)
+            && sending.acknowledged() == Some(segment);
         is_well.then_some(sending)
     }
 
@@ -107,7 +108,7 @@ impl Sending {
     }
 
     /// `len` more bytes are acknowledged: their room is the program's again, which waits for it and
-    /// is told with what else there is to tell.
+    /// is reported with what else there is to report.
     #[inline(never)]
     pub fn acknowledge(&mut self, len: u64) {
         self.acked += len;
@@ -119,12 +120,12 @@ impl Sending {
         self.session.put_edges_to(&self.program, self.socket, edges);
     }
 
-    /// How far the program is told, by now, that its bytes were acknowledged.
-    pub fn told(&mut self) -> Option<u64> {
+    /// How far acknowledgments were reported to the program by now.
+    pub fn acknowledged(&mut self) -> Option<u64> {
         self.session.publish();
         let mut acked = None;
-        while let Ok(Some(told)) = self.channel.get() {
-            if let Some(Completion::Edges { edges, .. }) = told {
+        while let Ok(Some(completion)) = self.channel.get() {
+            if let Some(Completion::Edges { edges, .. }) = completion {
                 acked = Some(edges.snd_acked);
             }
         }

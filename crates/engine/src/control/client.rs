@@ -22,7 +22,7 @@ impl Asker {
         Self { uid }
     }
 
-    /// Root and the engine's own user are told of everybody's sockets; others of their own.
+    /// Root and the engine's own user see everybody's sockets; others see their own.
     pub fn sees_all(self) -> bool {
         self.uid == 0 || self == Self::own_user()
     }
@@ -40,7 +40,7 @@ pub(super) struct Client {
     written: usize,
 }
 
-/// Tells a client why it gets no answer.
+/// Answers a client why its request is refused.
 pub(super) fn turn_away(fd: OwnedFd, why: &str) {
     // Its question would be lost with the connection, and the answer with that.
     let _ = rustix::net::shutdown(&fd, rustix::net::Shutdown::Read);

@@ -64,7 +64,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Listens at `path`, in place of a socket that an engine left behind there.
-    /// Whoever may open the path may ask; what each is told is up to the one that answers.
+    /// Whoever may open the path may ask; what each learns is up to the one that answers.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -422,11 +422,11 @@ mod tests {
         let later = connect_as(&mut server, user(MOST_OF_OTHERS));
         let line = ask(&mut server, &later, b"{\"cmd\":\"stat\"}\n");
         assert!(line.contains("\"pid\":7"), "{line}");
-        let mut told = String::new();
+        let mut answer = String::new();
         let mut parted = BufReader::new(silent.swap_remove(1));
-        parted.read_line(&mut told).unwrap();
-        assert!(told.contains("silent for longest"), "{told}");
-        assert_eq!(parted.read_line(&mut told).unwrap(), 0);
+        parted.read_line(&mut answer).unwrap();
+        assert!(answer.contains("silent for longest"), "{answer}");
+        assert_eq!(parted.read_line(&mut answer).unwrap(), 0);
         let line = ask(&mut server, &silent[0], b"{\"cmd\":\"stat\"}\n");
         assert!(line.contains("\"pid\":7"), "{line}");
         // Root has places that others cannot have.
@@ -460,10 +460,10 @@ mod tests {
         let held: Vec<_> = (0..MOST_OF_USER)
             .map(|_| connect_as(&mut server, 1_000_000))
             .collect();
-        let mut told = String::new();
+        let mut answer = String::new();
         let refused = connect_as(&mut server, 1_000_000);
-        BufReader::new(refused).read_line(&mut told).unwrap();
-        assert!(told.contains("of this user"), "{told}");
+        BufReader::new(refused).read_line(&mut answer).unwrap();
+        assert!(answer.contains("of this user"), "{answer}");
         let line = ask(&mut server, &held[0], b"{\"cmd\":\"stat\"}\n");
         assert!(line.contains("\"pid\":7"), "{line}");
     }

@@ -146,7 +146,7 @@ fn served(arena: &Arena, channel: u32, asked: u32) -> u32 {
         .count() as u32
 }
 
-/// Puts so many requests that take no time, and tells nobody.
+/// Puts so many requests that take no time, and notifies nobody.
 fn ask(host: &mut Host, times: u32) {
     for _ in 0..times {
         host.channel.put(&TRIFLE).unwrap();
@@ -158,7 +158,7 @@ fn ask(host: &mut Host, times: u32) {
 fn quiet() -> (Turned, Host, u64) {
     let mut world = Turned::new();
     let [host] = world.programs();
-    world.settle();
+    world.run_pending();
     // Beyond what the clock shows while the test runs.
     let start = world.engine.stack.now().0 + 1_000_000_000;
     (world, host, start)
@@ -278,13 +278,13 @@ fn a_process_has_so_many_requests_served_in_a_turn() {
 fn sessions_of_a_user_take_turns_when_it_has_had_its_share() {
     let mut world = Turned::new();
     let mut hosts: [Host; 9] = world.programs();
-    world.settle();
+    world.run_pending();
     let account = world.engine.attach.users.get(4_000_001).account.clone();
     for key in 0..9 {
         let session = world.engine.stack.endpoints.sessions.get_mut(key).unwrap();
         session.account = Some(account.clone());
     }
-    world.settle();
+    world.run_pending();
     let start = world.engine.stack.now().0 + 1_000_000_000;
     hosts.iter_mut().for_each(|host| ask(host, 1_000));
     let mut turn = |n: u64| {
@@ -312,7 +312,7 @@ fn served_in_turns(channels: &[u32]) -> [Vec<u32>; 3] {
         .iter()
         .map(|channel| Member::new(&mut world, &host, *channel))
         .collect();
-    world.settle();
+    world.run_pending();
     let start = world.engine.stack.now().0 + 1_000_000_000;
     for channel in channels {
         let mut channel = HostChannel::new(host.arena.clone(), *channel);
@@ -370,7 +370,7 @@ fn requests_of_a_process_that_takes_no_answers_wait_until_it_takes_some() {
     }
     let stalls = |world: &Turned| world.engine.stack.counters.sessions.stalled_channels;
     assert_eq!(stalls(&world), 1);
-    let until = |world: &Turned| world.engine.intake.stalled_until.0;
+    let until = |world: &Turned| world.engine.intake.stalled.until().0;
     let mut pauses = Vec::new();
     for n in 1..10 {
         let at = until(&world);
@@ -391,7 +391,7 @@ fn requests_of_a_process_that_takes_no_answers_wait_until_it_takes_some() {
     }
     let channel = host.channel.index();
     assert_eq!(served(&host.arena, channel, 100), 100);
-    assert!(world.engine.intake.stalled_until.is_never());
+    assert!(world.engine.intake.stalled.until().is_never());
     assert_eq!(
         world.engine.programs.sessions.get(0).unwrap().stalled_for,
         SHORTEST_STALL
@@ -449,7 +449,7 @@ fn an_address_of_a_process_that_has_ended_can_be_bound_at_once() {
                 .into(),
         });
         // The engine looks at no descriptor meanwhile.
-        world.settle();
+        world.run_pending();
         let ControlReply::Ss(reply) = world
             .engine
             .report()

@@ -54,12 +54,12 @@ fn an_engine_of_many_goes_on_without_sessions_and_one_of_a_program_ends_with_its
 /// What cannot be sent is not waited for.
 #[test]
 fn without_an_interface_an_engine_of_a_program_ends_with_it_and_delivers_nothing() {
-    let (mut world, bells) = Turned::waking(|config| config.private = true);
+    let (mut world, handles) = Turned::waking(|config| config.private = true);
     let (mut client, _server, _) = undelivered(&mut world);
     leaves(&mut world, &mut client, 0);
     world.later(2 * SECOND);
     assert!(world.engine.programs.sessions.get(0).is_some());
-    bells.attached.store(false, Ordering::Relaxed);
+    handles.attached.store(false, Ordering::Relaxed);
     (0..2).for_each(|_| world.later(2 * SECOND));
     assert!(world.engine.programs.sessions.get(0).is_none());
     assert_eq!(world.prospect(), Prospect::GoesOn, "there is another");
@@ -97,7 +97,7 @@ fn an_engine_that_is_told_to_stop_goes_on_for_its_sessions_and_no_longer_than_it
 fn an_engine_with_nothing_to_do_wakes_for_nothing() {
     let mut world = Turned::new();
     let _programs: [Host; 2] = world.programs();
-    world.settle();
+    world.run_pending();
     assert!(!world.engine.needs_maintenance());
     assert_eq!(world.engine.next_deadline(), None);
     // Something is to be looked after soon, and not before.
@@ -130,7 +130,7 @@ fn some_sessions_are_looked_over_in_a_turn_and_all_in_the_end() {
     const MANY: usize = LOOKED_OVER * 2 + 5;
     let mut world = Turned::new();
     let _launchers = launchers(&mut world, MANY);
-    world.settle();
+    world.run_pending();
     let keys = world.engine.stack.endpoints.sessions.keys();
     assert_eq!(keys.len(), MANY);
     for key in keys {
@@ -173,11 +173,11 @@ fn what_crossed_in_a_session_that_has_ended_still_counts() {
         host.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
         host
     });
-    world.settle();
+    world.run_pending();
     let before = world.engine.statistics().crossings;
     assert!(before.to_adapter.descriptors >= 2 && before.to_host.descriptors >= 1);
     world.engine.maintenance().end_session(0);
-    world.settle();
+    world.run_pending();
     assert!(world.engine.programs.sessions.get(0).is_none());
     assert!(world.engine.stack.endpoints.sessions.get(0).is_none());
     let after = world.engine.statistics().crossings;
@@ -214,7 +214,7 @@ fn what_a_program_has_written_is_delivered_for_a_minute_after_its_end() {
     let mut world = Turned::new();
     let (mut client, mut server, accepted) = undelivered(&mut world);
     leaves(&mut world, &mut client, 0);
-    world.settle();
+    world.run_pending();
     for second in 1..59 {
         world.later(SECOND);
         if second % 20 == 0 {
@@ -270,7 +270,7 @@ fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a
             };
             channel.put(&nothing).unwrap();
         }
-        // Nobody is told.
+        // Nobody is notified.
         channel.publish(&host.doorbell, false);
     }
     drop(processes);
@@ -282,7 +282,7 @@ fn a_process_that_asked_for_much_before_its_end_is_the_last_that_is_seen_to_in_a
     }
 }
 
-/// The kernel tells of an end as often as it is asked, until it has been seen to.
+/// The kernel reports an end as often as it is asked, until it has been seen to.
 #[test]
 fn an_end_is_seen_to_once() {
     let mut world = Turned::new();
@@ -326,7 +326,7 @@ fn an_engine_wakes_for_what_is_to_be_looked_after_in_a_session() {
     for cause in 0..3 {
         let mut world = Turned::new();
         let [host] = world.programs();
-        world.settle();
+        world.run_pending();
         assert!(!world.engine.needs_maintenance());
         match cause {
             0 => is_about_to_fork(&host),
@@ -343,7 +343,7 @@ fn an_engine_wakes_for_what_is_to_be_looked_after_in_a_session() {
 fn a_session_whose_memory_is_to_go_back_is_looked_over_though_it_is_parked() {
     let mut world = Turned::new();
     let programs: [Host; 4] = world.programs();
-    world.settle();
+    world.run_pending();
     programs.iter().for_each(leaves_memory);
     world.turns(2_000);
     assert_eq!(world.engine.stack.endpoints.sessions.parked(), 2);
@@ -394,7 +394,7 @@ fn fragment() -> Vec<u8> {
 fn fragments_that_stay_alone_are_forgotten() {
     use longshore_ports::{Port as _, TxFrame};
     let mut world = Turned::new();
-    world.settle();
+    world.run_pending();
     assert!(!world.engine.needs_maintenance());
     world.wire.send(&TxFrame::whole(&fragment())).unwrap();
     world.turn();
@@ -431,7 +431,7 @@ fn what_a_process_asked_before_its_end_comes_after_what_others_asked_before() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
     let _member = Member::new(&mut world, &host, 1);
-    world.settle();
+    world.run_pending();
     let socket = host.open(SocketKind::Datagram);
     let mut channel = longshore_hostif::HostChannel::new(host.arena.clone(), 1);
     channel
@@ -542,13 +542,13 @@ fn a_socket_that_was_on_its_way_for_a_minute_is_closed() {
     drop(host);
 }
 
-/// As if there had been no descriptor that tells of its end when it came.
+/// As if there had been no descriptor that reports its end when it came.
 #[test]
 fn a_process_that_nothing_tells_of_is_asked_after_and_watched_as_soon_as_that_can_be() {
     for ended_before in [false, true] {
         let mut world = Turned::new();
         let [host] = world.programs();
-        world.settle();
+        world.run_pending();
         let child = Member::unknown(&host, 9);
         let (pid, pidfd) = (child.id(), None);
         let (s, half) = world
@@ -612,7 +612,7 @@ fn a_private_engine_ends_when_the_other_end_knows_that_its_program_has_ended() {
     while one.prospect() != Prospect::IsOver {
         assert!(began.elapsed() < crate::testing::common::TIMEOUT);
         one.later(SECOND / 10);
-        other.settle();
+        other.run_pending();
     }
     drop(server);
 }

@@ -1,7 +1,7 @@
 //! Whether the engine runs wherever the scheduler puts it, or on its program's processor: tried
 //! out, by what the engine gets done in each place.
 //!
-//! Owns [`Decision`], which knows neither the clock nor processors: `placement` tells it what was
+//! Owns [`Decision`], which knows neither the clock nor processors: `placement` reports to it what was
 //! done in each interval, and does what it says.
 
 /// Where the engine is to run.

@@ -1,4 +1,4 @@
-//! Ends of processes, as the kernel tells of them: a set of its own for their descriptors, so
+//! Ends of processes, as the kernel reports them: a set of its own for their descriptors, so
 //! that all that have ended are known by one call, whatever else there is.
 
 use rustix::event::{Timespec, epoll};
@@ -6,10 +6,10 @@ use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Ends of processes that are told of at once, at most.
+/// Ends of processes that are reported at once, at most.
 const MOST: usize = 64;
 
-/// What tells of the ends of processes.
+/// What reports the ends of processes.
 #[derive(Debug)]
 pub(crate) struct Deaths(OwnedFd);
 
@@ -23,14 +23,14 @@ impl Deaths {
         self.0.as_fd()
     }
 
-    /// Tells of the end of the process that has `channel` of `session`, until `pidfd` is closed.
+    /// Reports the end of the process that has `channel` of `session`, until `pidfd` is closed.
     pub(super) fn watch(&self, pidfd: BorrowedFd<'_>, session: u32, channel: u16) {
         let data = epoll::EventData::new_u64(encode(session, channel));
         let _ = epoll::add(&self.0, pidfd, data, epoll::EventFlags::IN);
     }
 
     /// Channels whose processes have ended, so many at most, by their sessions; those that are still
-    /// watched are told of again.
+    /// watched are reported again.
     pub(crate) fn look(&self, most: usize) -> Vec<(u32, u16)> {
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); MOST];
         let end = most.min(MOST);

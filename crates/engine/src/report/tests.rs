@@ -1,4 +1,4 @@
-//! What is told of an engine, and to whom.
+//! What is reported of an engine, and to whom.
 
 use super::*;
 use crate::testing::common::Host;
@@ -14,7 +14,7 @@ fn own() -> Asker {
 }
 
 /// Some other user.
-fn stranger() -> Asker {
+fn other_user() -> Asker {
     Asker {
         uid: own().uid + 4_000_001,
     }
@@ -84,8 +84,8 @@ fn with_sockets(sockets: usize) -> (Turned, Host, Vec<SocketId>, impl Sized) {
     let began = std::time::Instant::now();
     while waits(&one) != CLOSED {
         assert!(began.elapsed() < crate::testing::common::TIMEOUT);
-        one.settle();
-        other.settle();
+        one.run_pending();
+        other.run_pending();
     }
     // Their SYNs are answered, and the answers not heard.
     let client = other.during(move |_| {
@@ -96,8 +96,8 @@ fn with_sockets(sockets: usize) -> (Turned, Host, Vec<SocketId>, impl Sized) {
         }
         client
     });
-    other.settle();
-    one.settle();
+    other.run_pending();
+    one.run_pending();
     assert_eq!(one.engine.stack.status().half_open_count(), BEGUN);
     host.drain();
     (one, host, datagrams, (other, client))
@@ -134,7 +134,7 @@ fn all_sockets_are_shown_in_answers_of_bounded_length() {
         assert_eq!(names.collect::<BTreeSet<_>>().len(), all(sockets));
         // Nobody else is shown any.
         let none: [Vec<SsRow>; 1] = [vec![]];
-        assert_eq!(rows(&world.engine, stranger(), 0), none);
+        assert_eq!(rows(&world.engine, other_user(), 0), none);
     }
 }
 
@@ -184,8 +184,8 @@ fn a_connection_is_shown_with_what_tcp_knows_of_it() {
         (host, client)
     });
     for _ in 0..2 {
-        one.settle();
-        other.settle();
+        one.run_pending();
+        other.run_pending();
     }
     let shown = |world: &Turned| {
         let rows = rows(&world.engine, own(), 0).concat();
@@ -246,17 +246,17 @@ fn a_session_is_told_of_to_its_user_alone() {
     let most = (session.snd_chunks_max, session.rcv_chunks_max);
     assert_eq!(most, (GEOMETRY.snd_chunks, GEOMETRY.rcv_chunks));
     assert_eq!(session.sockets_max, GEOMETRY.sockets);
-    let others = world.engine.report().stat(stranger());
+    let others = world.engine.report().stat(other_user());
     assert_eq!(others.sessions, []);
     assert_eq!(others.crossings, stat.crossings);
-    // Who runs the engine is told of everybody's, and each user of its own.
-    world.engine.programs.sessions.get_mut(0).unwrap().uid = stranger().uid;
+    // The user that runs the engine sees everybody's sessions, and each other user its own.
+    world.engine.programs.sessions.get_mut(0).unwrap().uid = other_user().uid;
     let other = Asker {
-        uid: stranger().uid + 1,
+        uid: other_user().uid + 1,
     };
-    for (asker, expected) in [(own(), 1), (stranger(), 1), (other, 0)] {
-        let told = world.engine.report().stat(asker).sessions;
-        assert_eq!(told.len(), expected, "{asker:?}");
+    for (asker, expected) in [(own(), 1), (other_user(), 1), (other, 0)] {
+        let listed = world.engine.report().stat(asker).sessions;
+        assert_eq!(listed.len(), expected, "{asker:?}");
     }
     host.arena.give_snd_chunk(chunk).unwrap();
 }
@@ -264,8 +264,8 @@ fn a_session_is_told_of_to_its_user_alone() {
 #[test]
 fn whoever_may_use_an_engine_may_ask_it() {
     let open = Turned::new();
-    assert!(open.engine.report().may_ask(stranger()));
-    let listed = stranger().uid;
+    assert!(open.engine.report().may_ask(other_user()));
+    let listed = other_user().uid;
     let closed = Turned::with(|config| config.users = vec![listed]);
     let may = |uid| closed.engine.report().may_ask(Asker { uid });
     assert!(may(listed) && may(0) && may(own().uid));

@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Whether all processes that know its token may join it, whoever they are by now. So it is if
-    /// this engine has made the token, which nobody but the launcher was told. By a token of the
+    /// this engine has made the token, which only the launcher knows. By a token of the
     /// engine before any user can have opened a session anew: that is for all if they could
     /// not keep anything from its user anyway, and otherwise for its user's processes.
     pub(crate) fn is_for_all(&self) -> bool {
@@ -167,7 +167,7 @@ impl Session {
         Some(ended)
     }
 
-    /// All processes are let go of: what told of their ends.
+    /// All processes are released: the descriptors that report their ends.
     pub(crate) fn take_all(&mut self, half: &mut Half) -> Vec<OwnedFd> {
         let all = self.processes.take_all().into_iter();
         all.filter_map(|(channel, pidfd)| {

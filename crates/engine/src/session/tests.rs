@@ -19,16 +19,16 @@ fn session(uid: u32) -> (Session, Half, Arena) {
     (session, Half::new(host, uid), arena)
 }
 
-/// Somebody who is trusted with nothing.
-const STRANGER: u32 = 4_000_001;
+/// A user that is trusted with nothing.
+const OTHER_USER: u32 = 4_000_001;
 
 #[test]
 fn a_session_opened_anew_is_for_all_only_if_its_user_is_trusted() {
     let own = rustix::process::geteuid().as_raw();
     for (is_renewed, uid, expected) in [
-        (false, STRANGER, true),
+        (false, OTHER_USER, true),
         (false, own, true),
-        (true, STRANGER, false),
+        (true, OTHER_USER, false),
         (true, own, true),
         (true, 0, true),
     ] {
@@ -49,8 +49,8 @@ fn two_sessions_of_one_token_are_those_that_two_users_have_opened_anew() {
         ([true, true], false, false),
         ([true, true], true, true),
     ] {
-        let (mut one, mut half, _arena) = session(STRANGER);
-        let (mut other, ..) = session(STRANGER + u32::from(!is_same_user));
+        let (mut one, mut half, _arena) = session(OTHER_USER);
+        let (mut other, ..) = session(OTHER_USER + u32::from(!is_same_user));
         [one.is_renewed, other.is_renewed] = anew;
         assert_eq!(one.excludes(&other), expected, "{anew:?} {is_same_user}");
         other.token = Token([8; 16]);
@@ -70,8 +70,8 @@ fn descriptors_are_charged_to_the_user_of_the_session() {
         descriptors: 3,
         chosen: UserLimits::default(),
     });
-    let user = users.get(STRANGER);
-    let (mut session, mut half, arena) = session(STRANGER);
+    let user = users.get(OTHER_USER);
+    let (mut session, mut half, arena) = session(OTHER_USER);
     session.user = Some(user.clone());
     arena.header().waiters_end.store(8, Ordering::Release);
     assert!(session.make_eventfd(&mut half, 0).is_some());
@@ -86,7 +86,7 @@ fn descriptors_are_charged_to_the_user_of_the_session() {
 
 #[test]
 fn a_session_is_in_use_by_its_launcher_or_a_process_until_it_is_over() {
-    let (mut session, mut half, _arena) = session(STRANGER);
+    let (mut session, mut half, _arena) = session(OTHER_USER);
     assert!(session.is_in_use());
     session.launched = false;
     assert!(!session.is_in_use());
@@ -106,7 +106,7 @@ fn a_session_is_in_use_by_its_launcher_or_a_process_until_it_is_over() {
 /// The program image before it in the same process sleeps nowhere any more.
 #[test]
 fn a_process_that_joins_again_has_none_of_the_waiters_that_it_had() {
-    let (mut session, mut half, arena) = session(STRANGER);
+    let (mut session, mut half, arena) = session(OTHER_USER);
     let pid = std::process::id();
     let join = |session: &mut Session, half: &mut Half| {
         let pidfd = None;
@@ -124,7 +124,7 @@ fn a_process_that_joins_again_has_none_of_the_waiters_that_it_had() {
 /// What is published there later is nobody's.
 #[test]
 fn channels_of_processes_that_are_gone_are_closed() {
-    let (mut session, mut half, _arena) = session(STRANGER);
+    let (mut session, mut half, _arena) = session(OTHER_USER);
     let join = |session: &mut Session, half: &mut Half, pid| {
         let own = rustix::process::getpid();
         let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty()).ok();
@@ -148,7 +148,7 @@ fn channels_of_processes_that_are_gone_are_closed() {
 /// It is said once that a session is to be looked after, of what stays until it is seen to.
 #[test]
 fn what_changes_in_a_session_is_looked_after_once() {
-    let (mut session, _half, arena) = session(STRANGER);
+    let (mut session, _half, arena) = session(OTHER_USER);
     assert!(!session.wants_care() && !session.takes_care());
     session.has_changed = true;
     assert!(session.wants_care() && session.wants_care());
@@ -188,7 +188,7 @@ fn a_claimed_channel_is_opened_unless_the_session_is_over() {
 #[test]
 fn a_socket_in_a_message_is_noted_and_lost_if_nobody_takes_it() {
     const TEN_SECONDS: u64 = 10_000_000;
-    let (mut session, half, arena) = session(STRANGER);
+    let (mut session, half, arena) = session(OTHER_USER);
     let block = arena.block(5);
     block.begin(SocketState::Open, longshore_hostif::BlockFlags::empty());
     assert!(!session.note_transit(77, 5, Instant(1)));

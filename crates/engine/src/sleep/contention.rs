@@ -1,6 +1,6 @@
 //! Whether other threads want the processor that the engine gives way on.
 //!
-//! Owns [`Contention`]. The loop tells it when it gives way and when it runs again, and asks it
+//! Owns [`Contention`]. The loop reports to it when it gives way and when it runs again, and asks it
 //! before it gives way or spins.
 
 use longshore_tcp::Instant;

@@ -1,6 +1,6 @@
 //! How long the engine looks for more work before it sleeps.
 //!
-//! Owns [`Spin`]. The loop tells it how long each sleep was, and attaching that requests will
+//! Owns [`Spin`]. The loop reports to it how long each sleep was, and attaching that requests will
 //! come.
 
 /// How long to look for more work before sleeping: longer for a process that has just

@@ -4,7 +4,7 @@ use super::*;
 use crate::lifetime::Lifetime;
 use crate::receive_policy::ReceivePolicy;
 use crate::testing::common::Host;
-use crate::testing::{Member, Turned, ring};
+use crate::testing::{Member, Turned, signal};
 use longshore_hostif::{OptionName, SocketId, SocketKind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +20,7 @@ fn is_busy(world: &mut Turned) {
 }
 
 /// Whether the loop has taken the order that [`orders`] has given.
-fn is_told(world: &Turned) -> bool {
+fn wants_wake_up(world: &Turned) -> bool {
     world.engine.lifetime.is_draining()
 }
 
@@ -49,7 +49,7 @@ fn a_busy_engine_looks_at_its_descriptors_each_millisecond() {
         is_busy(&mut world);
         looked(&mut world, before);
         world.engine.rest(true).unwrap();
-        assert_eq!(is_told(&world), expected, "{before}");
+        assert_eq!(wants_wake_up(&world), expected, "{before}");
     }
     assert_eq!(sleeps(&world), 0);
     assert!(world.engine.sleeper.looked_at >= world.engine.stack.now());
@@ -59,7 +59,7 @@ fn a_busy_engine_looks_at_its_descriptors_each_millisecond() {
 fn it_looks_more_often_for_the_doorbells_of_parked_sessions() {
     let mut world = Turned::new();
     let _programs: [Host; 1] = world.programs();
-    world.settle();
+    world.run_pending();
     assert!(world.engine.stack.endpoints.sessions.park(0));
     orders(&world);
     for (before, expected) in [
@@ -70,7 +70,7 @@ fn it_looks_more_often_for_the_doorbells_of_parked_sessions() {
         is_busy(&mut world);
         looked(&mut world, before);
         world.engine.rest(true).unwrap();
-        assert_eq!(is_told(&world), expected, "{before}");
+        assert_eq!(wants_wake_up(&world), expected, "{before}");
     }
 }
 
@@ -82,7 +82,7 @@ fn an_engine_does_not_sleep_after_a_look_that_has_found_something() {
     world.engine.clock.advance(10_000);
     world.turn();
     world.engine.rest(false).unwrap();
-    assert!(is_told(&world));
+    assert!(wants_wake_up(&world));
     assert_eq!(sleeps(&world), 0);
 }
 
@@ -102,7 +102,7 @@ fn an_engine_looks_for_more_as_long_as_it_was_told_and_then_sleeps() {
         let before = sleeps(&world);
         world.engine.rest(worked).unwrap();
         let slept = sleeps(&world) != before;
-        assert_eq!(slept, is_told(&world));
+        assert_eq!(slept, wants_wake_up(&world));
         world.engine.lifetime = Lifetime::new(false, Duration::ZERO);
         slept
     };
@@ -137,7 +137,7 @@ fn an_engine_whose_processor_others_want_sleeps_instead_of_looking_for_more() {
     orders(&world);
     is_contended(&mut world);
     world.engine.rest(false).unwrap();
-    assert!(is_told(&world));
+    assert!(wants_wake_up(&world));
     assert_eq!(sleeps(&world), 1);
 }
 
@@ -224,14 +224,14 @@ fn an_engine_that_expects_requests_looks_for_longer_until_it_has_slept_for_long(
 fn programs_ring_for_an_engine_that_sleeps_alone() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
-    world.settle();
+    world.run_pending();
     let mut ask = || {
         host.set(NOBODY, OptionName::KeepIdle, 1);
     };
     while world.engine.look(Some(Duration::ZERO)).unwrap() {}
     ask();
     assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
-    world.settle();
+    world.run_pending();
     world
         .engine
         .stack
@@ -244,7 +244,7 @@ fn programs_ring_for_an_engine_that_sleeps_alone() {
         .declare_asleep();
     ask();
     assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
-    world.settle();
+    world.run_pending();
     orders(&world);
     world.engine.sleep().unwrap();
     ask();
@@ -256,7 +256,7 @@ fn programs_ring_for_an_engine_that_sleeps_alone() {
 fn a_session_whose_program_rings_is_parked_no_more() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
-    world.settle();
+    world.run_pending();
     while world.engine.look(Some(Duration::ZERO)).unwrap() {}
     assert!(world.engine.stack.endpoints.sessions.park(0));
     let rung = |world: &Turned| {
@@ -306,7 +306,7 @@ fn requests_that_are_soon_due_keep_the_engine_awake() {
 fn an_engine_that_is_about_to_sleep_sees_what_was_asked_meanwhile() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
-    world.settle();
+    world.run_pending();
     let began = std::time::Instant::now();
     // Otherwise it is the engine's own deadline that ends the sleep.
     world.engine.drain(Duration::from_secs(3600));
@@ -329,7 +329,7 @@ fn an_engine_that_is_about_to_sleep_sees_what_was_asked_meanwhile() {
 fn a_sleep_ends_when_the_first_thing_is_due() {
     let later = |world: &Turned| Instant(world.engine.clock.now().0 + 5_000_000);
     let sets: [fn(&mut Engine, Instant); 2] = [
-        |engine, at| engine.intake.stalled_until = at,
+        |engine, at| engine.intake.stalled.look_by(at),
         |engine, at| engine.intake.held_back_until = at,
     ];
     for set in sets {
@@ -351,7 +351,7 @@ fn a_sleep_ends_when_the_first_thing_is_due() {
 fn a_doorbell_wakes_the_engine_once_for_each_time_that_it_rings() {
     let mut world = Turned::new();
     let [host] = world.programs();
-    world.settle();
+    world.run_pending();
     let look = |world: &mut Turned| world.engine.look(Some(Duration::ZERO)).unwrap();
     while look(&mut world) {}
     for _ in 0..2 {
@@ -361,7 +361,7 @@ fn a_doorbell_wakes_the_engine_once_for_each_time_that_it_rings() {
     }
     // Nobody listens to it any more.
     world.engine.maintenance().end_session(0);
-    world.settle();
+    world.run_pending();
     host.doorbell.ring();
     while look(&mut world) {}
     host.doorbell.ring();
@@ -374,7 +374,7 @@ fn the_end_of_a_process_wakes_the_engine() {
     let mut world = Turned::new();
     let [host]: [Host; 1] = world.programs();
     let process = Member::new(&mut world, &host, 1);
-    world.settle();
+    world.run_pending();
     while world.engine.look(Some(Duration::ZERO)).unwrap() {}
     drop(process);
     let mut ready = Vec::new();
@@ -388,21 +388,21 @@ fn the_end_of_a_process_wakes_the_engine() {
 /// Each of these is work that a turn has left.
 #[test]
 fn an_engine_that_has_left_something_goes_on_at_once() {
-    let (mut world, bells) = Turned::waking(|_| ());
+    let (mut world, handles) = Turned::waking(|_| ());
     let [mut host] = world.programs();
     world.during(move |_| {
         let socket = host.open(SocketKind::Stream);
         host.bind(socket, "0.0.0.0:0".parse().unwrap()).unwrap();
         host
     });
-    world.settle();
+    world.run_pending();
     assert!(world.engine.has_done_all());
     is_busy(&mut world);
     assert!(!world.engine.has_done_all());
     world.turn();
     assert!(world.engine.has_done_all());
     // It sleeps then, until a frame comes.
-    ring(&bells.frames);
+    signal(&handles.frames);
     looked(&mut world, 0);
     world.engine.rest(true).unwrap();
     assert_eq!(sleeps(&world), 1);
@@ -417,15 +417,15 @@ fn an_engine_that_has_left_something_goes_on_at_once() {
 
 #[test]
 fn the_operator_is_told_why_an_interface_cannot_be_used() {
-    static TOLD: AtomicU32 = AtomicU32::new(0);
-    let (mut world, bells) = Turned::waking(|_| ());
+    static NOTICES: AtomicU32 = AtomicU32::new(0);
+    let (mut world, handles) = Turned::waking(|_| ());
     world.engine.on_notice(|words| {
         assert_eq!(words, "this interface cannot be used");
-        TOLD.fetch_add(1, Ordering::Relaxed);
+        NOTICES.fetch_add(1, Ordering::Relaxed);
     });
     assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
-    ring(&bells.link);
+    signal(&handles.link);
     assert!(world.engine.look(Some(Duration::ZERO)).unwrap());
-    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+    assert_eq!(NOTICES.load(Ordering::Relaxed), 1);
     assert!(!world.engine.look(Some(Duration::ZERO)).unwrap());
 }

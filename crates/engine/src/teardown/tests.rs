@@ -32,7 +32,7 @@ fn held(sockets: u32) -> (Turned, Host, Member) {
         }
         host
     });
-    world.settle();
+    world.run_pending();
     (world, host, member)
 }
 
@@ -63,7 +63,7 @@ fn sockets_of_a_process_are_closed_some_in_a_turn_and_its_channel_is_free_after_
         let engine = &mut world.engine;
         engine.programs.continue_teardowns(&mut engine.stack)
     });
-    world.settle();
+    world.run_pending();
     assert_eq!(sockets(&world), 0);
 }
 
@@ -132,7 +132,7 @@ fn what_is_under_way_in_a_session_ends_with_it() {
     world.engine.maintenance().process_died(0, 1);
     assert!(!world.engine.programs.teardowns().is_empty());
     world.engine.programs.sessions.get_mut(0).unwrap().serial += 1;
-    world.settle();
+    world.run_pending();
     assert!(world.engine.programs.teardowns().is_empty());
     assert_eq!(sockets(&world), 12, "these are another's");
 }
@@ -145,7 +145,7 @@ fn sockets_that_others_hold_stay() {
     let own = host.channel.index();
     host.arena.set_held(own, index.unwrap(), true);
     world.engine.maintenance().process_died(0, 1);
-    world.settle();
+    world.run_pending();
     assert_eq!(sockets(&world), 1);
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
 }
@@ -161,7 +161,7 @@ fn what_is_under_way_is_of_one_user() {
     assert!(!world.engine.programs.has_teardowns_of_user(1));
 }
 
-/// The next process at its channel is told nothing of a socket that another process holds.
+/// The next process at its channel learns nothing of a socket that another process holds.
 #[test]
 fn a_process_that_has_ended_is_told_of_its_sockets_no_more() {
     let (mut world, mut host, member) = held(0);
@@ -176,10 +176,10 @@ fn a_process_that_has_ended_is_told_of_its_sockets_no_more() {
     theirs.put(&Request::Subscribe { socket: server }).unwrap();
     theirs.publish(&host.doorbell, false);
     host.arena.set_held(1, server.index, true);
-    world.settle();
+    world.run_pending();
     assert!(theirs.get().unwrap().is_some());
     world.engine.maintenance().process_died(0, 1);
-    world.settle();
+    world.run_pending();
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
     drop(member);
     host.arena.control(1).reset();
@@ -189,7 +189,7 @@ fn a_process_that_has_ended_is_told_of_its_sockets_no_more() {
         assert_eq!(host.receive(server, 1), b"x");
         host
     });
-    world.settle();
+    world.run_pending();
     let mut theirs = HostChannel::new(host.arena.clone(), 1);
     assert!(theirs.get().unwrap().is_none());
 }

@@ -75,8 +75,8 @@ struct Waking {
     flushed: Arc<AtomicU64>,
 }
 
-/// The test's hold on such a port.
-pub(crate) struct Bells {
+/// The descriptors by which a test wakes such a port's engine.
+pub(crate) struct WakeHandles {
     /// Readable when there are frames.
     pub(crate) frames: Arc<OwnedFd>,
     /// Readable when something has become of its interface.
@@ -89,7 +89,7 @@ pub(crate) struct Bells {
 }
 
 impl Waking {
-    /// Around this one; nothing rings yet.
+    /// Around this one; no descriptor is readable yet.
     fn new(port: MemoryPort) -> Self {
         let eventfd = || Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
         Self {
@@ -102,8 +102,8 @@ impl Waking {
     }
 }
 
-/// Rings one of them.
-pub(crate) fn ring(fd: &OwnedFd) {
+/// Makes one of them readable.
+pub(crate) fn signal(fd: &OwnedFd) {
     rustix::io::write(fd, &1u64.to_ne_bytes()).unwrap();
 }
 
@@ -165,15 +165,15 @@ impl Turned {
         Self::with(|_| ())
     }
 
-    /// One whose port wakes it by descriptors; and what rings these.
-    pub(crate) fn waking(change: impl FnOnce(&mut Config)) -> (Self, Bells) {
-        let mut bells = None;
+    /// One whose port wakes it by descriptors; and the test's ends of these.
+    pub(crate) fn waking(change: impl FnOnce(&mut Config)) -> (Self, WakeHandles) {
+        let mut handles = None;
         let world = Self::with(|config| {
             let (port, wire) = pair(&MemoryConfig::default());
             let port = Waking::new(port);
             let (frames, link) = (port.frames.clone(), port.link.clone());
             let (attached, flushed) = (port.attached.clone(), port.flushed.clone());
-            bells = Some(Bells {
+            handles = Some(WakeHandles {
                 frames,
                 link,
                 attached,
@@ -183,7 +183,7 @@ impl Turned {
             config.port = Box::new(port);
             change(config);
         });
-        (world, bells.unwrap())
+        (world, handles.unwrap())
     }
 
     /// One that is set up otherwise.
@@ -222,7 +222,7 @@ impl Turned {
     }
 
     /// Some turns, in which all is done that takes no time.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_pending(&mut self) {
         self.turns(20);
     }
 
@@ -236,7 +236,7 @@ impl Turned {
     /// Time goes by, and the engine has its turns at the end of it.
     pub(crate) fn later(&mut self, microseconds: u64) {
         self.engine.clock.advance(microseconds);
-        self.settle();
+        self.run_pending();
     }
 
     /// Turns it, with rests, until something is so.

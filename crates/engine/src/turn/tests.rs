@@ -1,4 +1,4 @@
-//! What a turn does, in which order, and what the operator is told of it.
+//! What a turn does, in which order, and what is reported of it to the operator.
 
 use super::*;
 use crate::testing::Turned;
@@ -7,15 +7,15 @@ use longshore_hostif::SocketKind;
 use longshore_ports::{Port, PortError};
 use std::sync::Mutex;
 
-/// What was told; of this test alone.
-static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The notices; of this test alone.
+static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
 fn the_operator_is_told_of_each_thing_once_with_the_session_that_it_is_about() {
     let mut world = Turned::new();
     world
         .engine
-        .on_notice(|words| TOLD.lock().unwrap().push(words.to_owned()));
+        .on_notice(|words| NOTICES.lock().unwrap().push(words.to_owned()));
     let notices = [
         (Notice::SynFlood, "syns_dropped_at_port"),
         (Notice::Panic { session: 4_711 }, "session 4711"),
@@ -24,10 +24,10 @@ fn the_operator_is_told_of_each_thing_once_with_the_session_that_it_is_about() {
     ];
     for (notice, words) in notices {
         world.engine.stack.counters.notices.push(notice);
-        world.settle();
-        let told = std::mem::take(&mut *TOLD.lock().unwrap());
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(words), "{told:?}");
+        world.run_pending();
+        let notices = std::mem::take(&mut *NOTICES.lock().unwrap());
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        assert!(notices[0].contains(words), "{notices:?}");
     }
 }
 
@@ -35,14 +35,14 @@ fn the_operator_is_told_of_each_thing_once_with_the_session_that_it_is_about() {
 fn a_turn_in_which_nothing_is_to_be_done_says_so() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
-    world.settle();
+    world.run_pending();
     assert!(!world.turn());
     let socket = host.open(SocketKind::Stream);
     assert!(world.turn());
     assert!(!world.turn());
     host.close(socket);
     assert!(world.turn());
-    world.settle();
+    world.run_pending();
     assert!(!world.turn());
 }
 
@@ -50,7 +50,7 @@ fn a_turn_in_which_nothing_is_to_be_done_says_so() {
 fn frames_are_work_and_timers_go_off() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
-    world.settle();
+    world.run_pending();
     let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
     world.wire.send(&any).unwrap();
     assert!(world.turn());
@@ -66,7 +66,7 @@ fn frames_are_work_and_timers_go_off() {
             .unwrap()
             .into(),
     });
-    world.settle();
+    world.run_pending();
     assert!(!world.turn());
     // It is asked for again in time.
     let sent = |world: &Turned| world.engine.stack.port().counters().tx_frames;
@@ -82,13 +82,13 @@ fn frames_are_work_and_timers_go_off() {
 fn a_turn_in_which_several_things_are_done_says_so() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
-    world.settle();
+    world.run_pending();
     let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
     world.wire.send(&any).unwrap();
     host.open(SocketKind::Stream);
     assert!(world.turn(), "a request, and a frame");
     let socket = host.open(SocketKind::Stream);
-    world.settle();
+    world.run_pending();
     host.put(longshore_hostif::Request::Connect {
         socket,
         tag: 1,
@@ -104,8 +104,8 @@ fn a_turn_in_which_several_things_are_done_says_so() {
 /// What was given to the port leaves with the turn in which it was.
 #[test]
 fn each_turn_has_its_port_send() {
-    let (mut world, bells) = Turned::waking(|_| ());
-    let flushed = || bells.flushed.load(std::sync::atomic::Ordering::Relaxed);
+    let (mut world, handles) = Turned::waking(|_| ());
+    let flushed = || handles.flushed.load(std::sync::atomic::Ordering::Relaxed);
     for _ in 0..3 {
         let before = flushed();
         world.turn();
@@ -117,7 +117,7 @@ fn each_turn_has_its_port_send() {
 #[test]
 fn so_many_frames_are_taken_in_a_turn() {
     let mut world = Turned::new();
-    world.settle();
+    world.run_pending();
     for _ in 0..150 {
         let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
         world.wire.send(&any).unwrap();

@@ -3,11 +3,12 @@
 use super::*;
 use crate::testing::GEOMETRY;
 use longshore_hostif::attach::{dial, receive, send_as};
+use longshore_ring::EventfdSignaler;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Somebody who is trusted with nothing.
-const STRANGER: u32 = 4_000_001;
+/// A user that is trusted with nothing.
+const OTHER_USER: u32 = 4_000_001;
 
 fn policy(users: Vec<u32>, private: bool, others_may_join: bool) -> Policy {
     Policy {
@@ -30,11 +31,11 @@ fn a_private_engine_is_its_users_and_a_shared_one_is_for_those_on_its_list() {
         ),
         // With one, on which root need not be.
         (
-            policy(vec![STRANGER], false, true),
+            policy(vec![OTHER_USER], false, true),
             [(true, true), (own == 0, true), (true, true)],
         ),
         (
-            policy(vec![STRANGER + 1], false, true),
+            policy(vec![OTHER_USER + 1], false, true),
             [(true, true), (own == 0, true), (false, true)],
         ),
         // Private, whose sessions others may join or not.
@@ -49,10 +50,10 @@ fn a_private_engine_is_its_users_and_a_shared_one_is_for_those_on_its_list() {
     ];
     for (row, (policy, expected)) in table.into_iter().enumerate() {
         let may = |uid| (policy.may_attach(uid), policy.may_open(uid));
-        assert_eq!([0, own, STRANGER].map(may), expected, "row {row}");
+        assert_eq!([0, own, OTHER_USER].map(may), expected, "row {row}");
     }
     assert!(Policy::takes_files_of(0) && Policy::takes_files_of(own));
-    assert!(!Policy::takes_files_of(STRANGER));
+    assert!(!Policy::takes_files_of(OTHER_USER));
 }
 
 /// The thread's own, without the thread.
@@ -153,20 +154,20 @@ fn whoever_may_not_attach_is_told_so_and_counted() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let mut world = world(policy(vec![STRANGER + 1], false, true));
+    let mut world = world(policy(vec![OTHER_USER + 1], false, true));
     let path = world.path.clone();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     for path in [path.parent().unwrap(), &path] {
         std::fs::set_permissions(path, std::fs::Permissions::clone(&open)).unwrap();
     }
-    let stranger = std::thread::spawn(move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(STRANGER)).unwrap();
+    let other_user = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(OTHER_USER)).unwrap();
         dial(&path).unwrap()
     });
-    let stranger = stranger.join().unwrap();
+    let other_user = other_user.join().unwrap();
     world.thread.accept();
     assert_eq!(
-        received(&stranger),
+        received(&other_user),
         Some(Message::Refused(Refusal::NotAllowed))
     );
     assert_eq!(world.counts().not_allowed.load(Ordering::Relaxed), 1);
@@ -176,17 +177,17 @@ fn whoever_may_not_attach_is_told_so_and_counted() {
         .thread
         .policy
         .terms
-        .get(|set| set.users = vec![STRANGER]);
+        .get(|set| set.users = vec![OTHER_USER]);
     let path = world.path.clone();
-    let strangers = std::thread::spawn(move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(STRANGER)).unwrap();
+    let others = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(OTHER_USER)).unwrap();
         (0..17).map(|_| dial(&path).unwrap()).collect::<Vec<_>>()
     });
-    let strangers = strangers.join().unwrap();
+    let others = others.join().unwrap();
     (0..17).for_each(|_| world.thread.accept());
     assert_eq!(world.thread.connections.len(), 16);
     let refused = Some(Message::Refused(Refusal::NoResources));
-    assert_eq!(received(&strangers[16]), refused);
+    assert_eq!(received(&others[16]), refused);
     assert_eq!(world.counts().user_connections.load(Ordering::Relaxed), 1);
 }
 
@@ -265,7 +266,7 @@ fn sessions_of_a_user_that_takes_too_much_memory_are_to_end() {
         sockets: 1,
         memory: 1,
     });
-    let user = world.thread.users.get(STRANGER);
+    let user = world.thread.users.get(OTHER_USER);
     let signaler = Arc::new(EventfdSignaler::for_one());
     let session = AdapterSession::create(GEOMETRY, signaler).unwrap();
     let memory = session.memory_fd().as_fd().try_clone_to_owned().unwrap();

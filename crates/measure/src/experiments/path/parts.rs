@@ -229,7 +229,7 @@ fn buffers_of_sent() -> Option<()> {
     // Of one chunk.
     let pieces = counted_buffer_send(&mut stream, black_box(full))?;
     counted_buffer_ack(&mut stream, black_box(full));
-    (pieces == 1 && stream.told() == Some(2 * full)).then_some(())
+    (pieces == 1 && stream.acknowledged() == Some(2 * full)).then_some(())
 }
 
 fn check(is_well: bool, part: &'static str) -> Result<(), &'static str> {
