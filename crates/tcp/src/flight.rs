@@ -44,8 +44,12 @@ use round_trip::RoundTripTimer;
 use scoreboard::{Scoreboard, granularity};
 
 /// The scoreboard, loss recovery, and the round trip that is being timed.
+///
+/// In this order, so that the scoreboard's ranges, which the fast paths reach by an index, begin it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Flight {
+    pub(crate) scoreboard: Scoreboard,
     pub(crate) round_trip: RoundTripTimer,
     /// When we last sent payload.
     pub(crate) last_sent: Instant,
@@ -53,7 +57,6 @@ pub(crate) struct Flight {
     pub(crate) recovery: Recovery,
     /// The search for the path's MTU.
     pub(crate) mtu: MtuSearch,
-    pub(crate) scoreboard: Scoreboard,
     pub(crate) record_ends: RecordEnds,
 }
 
