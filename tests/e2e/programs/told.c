@@ -188,6 +188,55 @@ static void room_for_what_is_told(void) {
   }
 }
 
+/* Receives one datagram, and writes the types of its control messages, in their order. */
+static const char *types_told(int fd) {
+  static char types[200];
+  char control[512], c;
+  struct iovec v = {&c, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  OK(ready(fd, POLLIN, 10000) & POLLIN);
+  IS(recvmsg(fd, &m, 0), 1);
+  int at = 0;
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h))
+    at += snprintf(types + at, sizeof types - at, "%d/%d ", h->cmsg_level, h->cmsg_type);
+  return types;
+}
+
+static void set_all(int fd, int level, const int *names) {
+  for (; *names; names++)
+    set(fd, level, *names, 1);
+}
+
+/* Where there is little room, the order decides what is told: first what is every protocol's, then what is IPv6's
+ * of all datagrams, then what is of the datagram's version. */
+static void order_of_what_is_told(void) {
+  const int of4[] = {IP_RECVORIGDSTADDR, IP_RECVTOS, IP_RECVTTL, IP_PKTINFO, 0};
+  const int of6[] = {74 /* IPV6_RECVORIGDSTADDR */, IPV6_RECVTCLASS, IPV6_RECVHOPLIMIT, IPV6_RECVPKTINFO, 0};
+  int far = far_socket(SOCK_DGRAM);
+  char expected[200];
+  for (int v6 = 0; v6 < 2; v6++) {
+    int mine = SYS(socket(v6 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0));
+    set_all(mine, IPPROTO_IP, of4);
+    if (v6)
+      set_all(mine, IPPROTO_IPV6, of6);
+    set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    struct sockaddr_in a4 = address("0.0.0.0", 0);
+    struct sockaddr_in6 name, a6 = {.sin6_family = AF_INET6};
+    SYS(v6 ? bind(mine, A(a6)) : bind(mine, A(a4)));
+    socklen_t len = sizeof name;
+    SYS(getsockname(mine, (struct sockaddr *)&name, &len));
+    far_send(far, "a", 1, address(my_ip(), ntohs(name.sin6_port)));
+    char info6[20] = "";
+    if (v6)
+      snprintf(info6, sizeof info6, "%d/%d ", IPPROTO_IPV6, IPV6_PKTINFO);
+    snprintf(expected, sizeof expected, "%d/%d %s%d/%d %d/%d %d/%d %d/%d ", SOL_SOCKET, SO_TIMESTAMPNS, info6, IPPROTO_IP,
+             IP_PKTINFO, IPPROTO_IP, IP_TTL, IPPROTO_IP, IP_TOS, IPPROTO_IP, IP_ORIGDSTADDR);
+    const char *types = types_told(mine);
+    if (strcmp(types, expected))
+      FAIL("%s, not %s", types, expected);
+  }
+}
+
 /* A train that is sent to ourselves, or by the kernel on one machine, arrives whole where
  * that is wanted, and in its parts where not. */
 static void trains(void) {
@@ -412,6 +461,7 @@ const struct check CHECKS[] = {
     {"losses", losses},
     {"original_destination", original_destination},
     {"room_for_what_is_told", room_for_what_is_told},
+    {"order_of_what_is_told", order_of_what_is_told},
     {"trains", trains},
     {"what_is_left", what_is_left},
     {"little_is_not_sent", little_is_not_sent},

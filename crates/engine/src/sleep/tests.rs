@@ -90,7 +90,7 @@ fn an_engine_does_not_sleep_after_a_look_that_has_found_something() {
 fn an_engine_looks_for_more_as_long_as_it_was_told_and_then_sleeps() {
     const SPIN: u64 = 10_000_000;
     let spin = Duration::from_micros(SPIN);
-    let (mut world, _bells) = Turned::waking(|config| config.spin = spin);
+    let (mut world, _handles) = Turned::waking(|config| config.spin = spin);
     let mut rest = |after: u64, worked: bool| {
         world.engine.clock.advance(after);
         world.turn();
@@ -130,7 +130,7 @@ fn is_contended(world: &mut Turned) {
 
 #[test]
 fn an_engine_whose_processor_others_want_sleeps_instead_of_looking_for_more() {
-    let (mut world, _bells) = Turned::waking(|config| config.spin = Duration::from_secs(10));
+    let (mut world, _handles) = Turned::waking(|config| config.spin = Duration::from_secs(10));
     world.engine.clock.advance(10_000);
     world.turn();
     looked(&mut world, 0);
@@ -144,7 +144,7 @@ fn an_engine_whose_processor_others_want_sleeps_instead_of_looking_for_more() {
 /// Whoever was given way to had work of its own.
 #[test]
 fn an_engine_that_looks_for_more_notices_that_others_want_its_processor() {
-    let (mut world, _bells) = Turned::waking(|config| config.spin = Duration::from_secs(10));
+    let (mut world, _handles) = Turned::waking(|config| config.spin = Duration::from_secs(10));
     for sleeps_now in [0, 1] {
         world.turn();
         looked(&mut world, 0);
@@ -169,7 +169,7 @@ fn frames_come_alone() -> ReceivePolicy {
 /// In an exchange of single frames whoever is to answer has the processor, unless others do.
 #[test]
 fn an_engine_gives_way_after_a_frame_that_came_alone_where_nobody_else_wants_the_processor() {
-    let (mut world, _bells) = Turned::waking(|_| ());
+    let (mut world, _handles) = Turned::waking(|_| ());
     let gives_way = |world: &mut Turned, after: u64| {
         let mut policy = frames_come_alone();
         policy.rests();

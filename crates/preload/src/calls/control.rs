@@ -212,7 +212,8 @@ impl<'m, 'a> Filling<'m, 'a> {
     }
 }
 
-/// Writes the control messages that a socket has asked for beside a datagram.
+/// Writes the control messages that a socket has asked for beside a datagram, in Linux's order, by
+/// which is lost what a control buffer has no room for.
 pub(crate) fn write_control(message: &mut Message<'_>, socket: &Socket, got: &Received) {
     let mut filling = Filling::new(message);
     if got.is_end() {
@@ -243,17 +244,6 @@ pub(crate) fn write_control(message: &mut Message<'_>, socket: &Socket, got: &Re
     if got.segment != 0 {
         filling.add(libc::SOL_UDP, libc::UDP_GRO, c_int::from(got.segment));
     }
-    if let Some((IpAddr::V4(ip), link)) = got.own
-        && wants(&options::PACKET_INFO)
-    {
-        filling.add(libc::IPPROTO_IP, libc::IP_PKTINFO, info4(ip, link, got.to));
-    }
-    if v4 && wants(&options::HOPS) {
-        filling.add(libc::IPPROTO_IP, libc::IP_TTL, c_int::from(got.hops));
-    }
-    if v4 && wants(&options::CLASS) {
-        filling.add(libc::IPPROTO_IP, libc::IP_TOS, got.class);
-    }
     if let Some((ip, link)) = got.own
         && wants(&options::PACKET_INFO6)
     {
@@ -263,22 +253,48 @@ pub(crate) fn write_control(message: &mut Message<'_>, socket: &Socket, got: &Re
             info6(ip, link, got.to),
         );
     }
-    if !v4 && wants(&options::HOPS6) {
-        filling.add(
-            libc::IPPROTO_IPV6,
-            libc::IPV6_HOPLIMIT,
-            c_int::from(got.hops),
-        );
-    }
-    if !v4 && wants(&options::CLASS6) {
-        filling.add(
-            libc::IPPROTO_IPV6,
-            libc::IPV6_TCLASS,
-            c_int::from(got.class),
-        );
+    if v4 {
+        add_of_ipv4(&mut filling, wants, got);
+    } else {
+        add_of_ipv6(&mut filling, wants, got);
     }
     add_destination(&mut filling, socket, got, v4);
     filling.finish();
+}
+
+/// Adds what datagrams of IPv4 alone have.
+fn add_of_ipv4(
+    filling: &mut Filling<'_, '_>,
+    wants: impl Fn(&options::Known) -> bool,
+    got: &Received,
+) {
+    if let Some((IpAddr::V4(ip), link)) = got.own
+        && wants(&options::PACKET_INFO)
+    {
+        filling.add(libc::IPPROTO_IP, libc::IP_PKTINFO, info4(ip, link, got.to));
+    }
+    if wants(&options::HOPS) {
+        filling.add(libc::IPPROTO_IP, libc::IP_TTL, c_int::from(got.hops));
+    }
+    if wants(&options::CLASS) {
+        filling.add(libc::IPPROTO_IP, libc::IP_TOS, got.class);
+    }
+}
+
+/// Adds what datagrams of IPv6 alone have.
+fn add_of_ipv6(
+    filling: &mut Filling<'_, '_>,
+    wants: impl Fn(&options::Known) -> bool,
+    got: &Received,
+) {
+    if wants(&options::HOPS6) {
+        let hops = c_int::from(got.hops);
+        filling.add(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, hops);
+    }
+    if wants(&options::CLASS6) {
+        let class = c_int::from(got.class);
+        filling.add(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, class);
+    }
 }
 
 /// Says when a datagram came, and how many were lost before it, if any was.
@@ -314,7 +330,7 @@ fn add_destination(filling: &mut Filling<'_, '_>, socket: &Socket, got: &Receive
         let to: sockaddr_in = Native::of_engine(to, false).whole();
         filling.add(libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, to);
     }
-    if socket.is_v6() && more & more_bits::DESTINATION6 != 0 {
+    if !v4 && more & more_bits::DESTINATION6 != 0 {
         let to: sockaddr_in6 = Native::of_engine(to, true).whole();
         filling.add(libc::IPPROTO_IPV6, libc::IPV6_RECVORIGDSTADDR, to);
     }
