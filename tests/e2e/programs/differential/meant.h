@@ -17,8 +17,7 @@ static int has_unread(int at) {
   return ioctl(places[at].fd, FIONREAD, &n) == 0 && n > 0;
 }
 
-/* Whether the peer has ended its half: where Linux keeps no TIME-WAIT, as it is told to here, it
- * has forgotten a peer that was closed, and answers what ends the other half with a reset. */
+/* Whether the peer has ended its half. */
 static int is_half_closed(int at) {
   return is_stream(at) && look(places[at].fd, POLLRDHUP) & POLLRDHUP;
 }

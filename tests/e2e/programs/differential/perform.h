@@ -89,9 +89,14 @@ static void make_socket(const struct step *s) {
   say_result(fd < 0 ? fd : 0);
   if (fd < 0)
     return;
-  /* What is held back for an acknowledgment depends on timers. */
-  if (type == SOCK_STREAM)
+  /* What is held back for an acknowledgment depends on timers; and so does whether an end that was
+   * closed waits for the peer's: Linux leaves that to TIME-WAIT unless it may take longer, and where
+   * it is told to keep none (tests/differential.rs), it forgets the end once the peer has acknowledged
+   * it, and answers what ends the peer with a reset. */
+  if (type == SOCK_STREAM) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    setsockopt(fd, IPPROTO_TCP, TCP_LINGER2, &(int){120}, sizeof(int));
+  }
   if (v6 && type == SOCK_STREAM && s->draw[3] % 8 == 0) {
     say(" for IPv6 alone");
     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof(int));
