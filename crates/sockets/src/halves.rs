@@ -51,6 +51,7 @@ impl<'a> Halves<'a> {
     /// Whether a connection that both sides have ended is none any more to Linux: the peer has
     /// acknowledged the end of this side, too.
     pub fn are_over(self) -> bool {
+        self.socket.pair_end().await_end();
         self.is_ended_by_both() && (self.socket.is_within() || self.socket.queries().is_gone())
     }
 

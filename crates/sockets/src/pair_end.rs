@@ -68,6 +68,31 @@ impl<'a> PairEnd<'a> {
         }
     }
 
+    /// Whether both ends of a connection within the engine send no more, and that of the other has not
+    /// come here.
+    fn has_end_coming(self) -> bool {
+        let flags = self.socket.block().flags();
+        if !flags.contains(BlockFlags::SHUT_WR) || flags.contains(BlockFlags::PEER_FIN) {
+            return false;
+        }
+        let other = self.socket.block().other_end();
+        let theirs = other.and_then(|other| self.socket.host.session.get_block(other));
+        theirs.is_some_and(|theirs| {
+            theirs.other_end() == Some(self.socket.id.index)
+                && theirs
+                    .flags()
+                    .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED)
+        })
+    }
+
+    /// Before a call that fails once both ends have said that they send no more: if the other end is
+    /// within the engine and has said so last, waits until the engine has passed that on.
+    pub(crate) fn await_end(self) {
+        if self.has_end_coming() {
+            self.socket.host.under_way().wait();
+        }
+    }
+
     /// How far the other end of a connection within the engine has written, if that, or that
     /// it writes no more, has not arrived here.
     fn coming(self) -> Option<u64> {

@@ -80,7 +80,9 @@ impl Admission<'_> {
             self.enter_listener(key);
         }
         if to_itself {
-            self.transfers().apply_reading(key);
+            let mut transfers = self.transfers();
+            transfers.name_ends(key, key);
+            transfers.apply_reading(key);
         }
         self.endpoints.sockets.touch(key);
         Ok(())

@@ -179,17 +179,39 @@ static void no_peer_when_both_have_ended(void) {
     }
 }
 
-/* So it is with one that is connected to itself, which has ended both. */
+/* So it is with one that is connected to itself, which has ended both: what it sends is there for the
+ * next call, and so is its end. */
 static void no_peer_of_its_own(void) {
-  int fd = stream();
-  struct sockaddr_in a = nobody_listens();
-  SYS(bind(fd, A(a)));
-  SYS(connect(fd, A(a)));
-  OK(has_peer(fd));
-  SYS(shutdown(fd, SHUT_WR));
-  for (double end = now() + 10; has_peer(fd); sleep_ms(1))
-    OK(now() < end);
-  FAILS(shutdown(fd, SHUT_WR), ENOTCONN);
+  for (int i = 0; i < 100; i++) {
+    int fd = stream();
+    char c;
+    struct sockaddr_in a = nobody_listens();
+    SYS(bind(fd, A(a)));
+    SYS(connect(fd, A(a)));
+    OK(has_peer(fd));
+    IS(send(fd, "x", 1, 0), 1);
+    IS(recv(fd, &c, 1, MSG_DONTWAIT), 1);
+    SYS(shutdown(fd, SHUT_WR));
+    FAILS(shutdown(fd, SHUT_WR), ENOTCONN);
+    OK(!has_peer(fd));
+    close(fd);
+  }
+}
+
+/* Both ends of a connection may be one process's: each is over as soon as the other has ended, too. */
+static void no_peer_once_both_have_ended(void) {
+  for (int i = 0; i < 200; i++) {
+    int listener = my_listener(1), one = stream();
+    struct sockaddr_in a = name_of(listener);
+    SYS(connect(one, A(a)));
+    int other = SYS(accept(listener, 0, 0));
+    SYS(shutdown(one, i & 1 ? SHUT_RDWR : SHUT_WR));
+    SYS(shutdown(other, i & 2 ? SHUT_RDWR : SHUT_WR));
+    FAILS(shutdown(other, SHUT_WR), ENOTCONN);
+    close(one);
+    close(other);
+    close(listener);
+  }
 }
 
 /* A listener that is shut down gives back a port that nobody has chosen. */
@@ -1250,6 +1272,7 @@ const struct check CHECKS[] = {
     {"forgets_its_address_with_a_port_of_another", forgets_its_address_with_a_port_of_another},
     {"no_peer_when_both_have_ended", no_peer_when_both_have_ended},
     {"no_peer_of_its_own", no_peer_of_its_own},
+    {"no_peer_once_both_have_ended", no_peer_once_both_have_ended},
     {"a_listener_listens_again", a_listener_listens_again},
     {"a_listener_connects", a_listener_connects},
     {"shut_down_unconnected", shut_down_unconnected},

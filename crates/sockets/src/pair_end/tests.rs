@@ -79,6 +79,33 @@ fn what_the_other_end_has_written_is_coming() {
     }
 }
 
+/// The end of the other is coming to one that has said its own, until it is there.
+#[test]
+fn the_last_end_is_coming_until_it_is_here() {
+    let none = BlockFlags::empty();
+    let (shut, closed) = (BlockFlags::SHUT_WR, BlockFlags::CLOSED);
+    let both = shut | BlockFlags::SHUT_RD;
+    for (theirs, ours, expected) in [
+        (shut, none, false),
+        (none, shut, false),
+        (shut, shut, true),
+        (closed, shut, true),
+        (shut, both, true),
+        (shut, shut | BlockFlags::PEER_FIN, false),
+        (BlockFlags::SHUT_RD, shut, false),
+    ] {
+        let c = Within::new();
+        let [here, there] = c.blocks();
+        there.set_flags(theirs);
+        here.set_flags(ours);
+        assert_eq!(c.end().has_end_coming(), expected, "{theirs:?} {ours:?}");
+        // Of another connection's end nothing comes here.
+        there.set_other_end(c.reader().id().index + 1);
+        assert!(!c.end().has_end_coming());
+        there.set_other_end(c.reader().id().index);
+    }
+}
+
 /// More than before, and as much as a reader waits for.
 #[test]
 fn a_part_has_come_that_a_reader_would_read() {

@@ -324,6 +324,9 @@ fn a_socket_that_meets_itself_reads_what_it_writes() {
     );
     let limit = &single.arena.block(socket.index).unreported_limit;
     assert_ne!(limit.load(Ordering::Relaxed), 0);
+    // Its program sees that what it writes is on its way to itself.
+    let other = single.arena.block(socket.index).other_end();
+    assert_eq!(other, Some(socket.index));
     single.write(socket, 0, b"echo");
     single.turn();
     assert_eq!(
