@@ -28,7 +28,7 @@ const SOMAXCONN: &str = "somaxconn";
 type Setter = fn(&mut Defaults, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 23] = [
+const NUMBERS: [(&str, Setter); 24] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
@@ -88,6 +88,7 @@ const NUMBERS: [(&str, Setter); 23] = [
             s.local_ports = ports;
         }
     }),
+    ("ip_autobind_reuse", |s, v| s.autobind_reuse = v[0] != 0),
     (SOMAXCONN, |s, v| {
         s.most_backlog = u32::try_from(v[0]).unwrap_or(u32::MAX);
     }),
@@ -283,12 +284,14 @@ mod tests {
             ("tcp_min_tso_segs", "4\n"),
             ("tcp_stdurg", "1\n"),
             ("ip_local_port_range", "1024\t65535\n"),
+            ("ip_autobind_reuse", "1\n"),
             ("tcp_congestion_control", "reno\n"),
             ("somaxconn", "128\n"),
         ]);
         let got = settings.get(Instant(1));
         assert_eq!(got.most_backlog, 128);
         assert_eq!(Some(got.local_ports), LocalPorts::new(1_024, 65_535));
+        assert!(got.autobind_reuse);
         assert_eq!((got.send_buffer, got.send_most), (70_000, 8_000_000));
         let config = got.tcp;
         let expected = Config {

@@ -74,13 +74,13 @@ impl Binding<'_> {
             SocketKind::Datagram => &mut self.demux.udp,
         };
         if local.port() == 0 {
-            // As Linux has it: what lets streams share a port counts where a program names it.
-            let sharing = match kind {
-                SocketKind::Stream => reuse.of_none(),
-                SocketKind::Datagram => reuse,
+            let (seed, ip, user) = ((key, self.now.0), local.ip(), self.user);
+            let shared = || match kind {
+                SocketKind::Stream => {
+                    ports.pick_shared_by_streams(seed, ip, key, reuse, v6_only, user)
+                }
+                SocketKind::Datagram => ports.pick_shared(seed, ip, key, reuse, v6_only, user),
             };
-            let seed = (key, self.now.0);
-            let shared = || ports.pick_shared(seed, local.ip(), key, sharing, v6_only, self.user);
             let port = ports.pick(seed).or_else(shared);
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
         }

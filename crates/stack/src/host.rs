@@ -26,6 +26,9 @@ pub struct Defaults {
     /// The ports for sockets that ask for none in particular, from then on and of all
     /// transports.
     pub local_ports: LocalPorts,
+    /// Whether streams with SO_REUSEADDR that ask for no port in particular share one where there is
+    /// no other (net.ipv4.ip_autobind_reuse).
+    pub autobind_reuse: bool,
 }
 
 impl Default for Defaults {
@@ -38,6 +41,7 @@ impl Default for Defaults {
             most_backlog: MOST_BACKLOG,
             unprivileged_from: UNPRIVILEGED_FROM,
             local_ports: LocalPorts::default(),
+            autobind_reuse: false,
         }
     }
 }

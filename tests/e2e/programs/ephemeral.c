@@ -125,6 +125,47 @@ static void streams_do_not_share_what_they_are_given(void) {
   }
 }
 
+/* Where net.ipv4.ip_autobind_reuse is on, those with SO_REUSEADDR do, but for those that have
+ * SO_REUSEPORT, too; and where there is a port that nobody has, they get that. */
+static void streams_that_may_share_what_they_are_given(void) {
+  give("40070 40071", "\n");
+  write_setting("ip_autobind_reuse", "1");
+  sleep_ms(20);
+  int first = with(SOCK_STREAM, SO_REUSEADDR), other = with(SOCK_STREAM, SO_REUSEADDR);
+  SYS(bind_at(first, 0));
+  SYS(bind_at(other, 0));
+  OK(port_of(first) != port_of(other));
+  for (int n = 0; n < 3; n++) {
+    int fd = with(SOCK_STREAM, SO_REUSEADDR);
+    SYS(bind_at(fd, 0));
+    OK(port_of(fd) == port_of(first) || port_of(fd) == port_of(other));
+  }
+  FAILS(bind_at(with(SOCK_STREAM, 0), 0), EADDRINUSE);
+  FAILS(bind_at(with(SOCK_STREAM, SO_REUSEPORT), 0), EADDRINUSE);
+  int both = with(SOCK_STREAM, SO_REUSEADDR);
+  set(both, SOL_SOCKET, SO_REUSEPORT, 1);
+  SYS(bind_at(both, 0));
+  give("40072 40072", "\n");
+  for (int n = 0; n < 2; n++) {
+    int alike = with(SOCK_STREAM, SO_REUSEADDR);
+    set(alike, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (n == 0)
+      SYS(bind_at(alike, 0));
+    else
+      FAILS(bind_at(alike, 0), EADDRINUSE);
+  }
+  /* Nobody shares what another listens on. */
+  give("40073 40073", "\n");
+  int listener = with(SOCK_STREAM, SO_REUSEADDR);
+  SYS(bind_at(listener, 0));
+  SYS(listen(listener, 1));
+  FAILS(bind_at(with(SOCK_STREAM, SO_REUSEADDR), 0), EADDRINUSE);
+  write_setting("ip_autobind_reuse", "0");
+  give("40074 40074", "\n");
+  SYS(bind_at(with(SOCK_STREAM, SO_REUSEADDR), 0));
+  FAILS(bind_at(with(SOCK_STREAM, SO_REUSEADDR), 0), EADDRINUSE);
+}
+
 static void other_addresses_leave_a_port(void) {
   give("40060 40061", "\n");
   for (int i = 0; i < 2; i++) {
@@ -151,6 +192,7 @@ const struct check CHECKS[] = {
     {"those_who_connect_share_what_they_are_given",
      those_who_connect_share_what_they_are_given},
     {"streams_do_not_share_what_they_are_given", streams_do_not_share_what_they_are_given},
+    {"streams_that_may_share_what_they_are_given", streams_that_may_share_what_they_are_given},
     {"other_addresses_leave_a_port", other_addresses_leave_a_port},
     {0, 0},
 };

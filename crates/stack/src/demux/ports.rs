@@ -106,6 +106,8 @@ pub(crate) struct Ports {
     are_held: PortSet,
     /// The ports for those who ask for none in particular.
     pub(super) automatic: Automatic,
+    /// See [`Defaults::autobind_reuse`](crate::Defaults::autobind_reuse).
+    pub(crate) autobind_reuse: bool,
     secret: KeyedHash,
 }
 
@@ -134,6 +136,7 @@ impl Ports {
             are_bound: PortSet::default(),
             are_held: PortSet::default(),
             automatic: Automatic::default(),
+            autobind_reuse: false,
             secret,
         }
     }
@@ -298,6 +301,37 @@ impl Ports {
         user: u32,
     ) -> Option<u16> {
         let new = Bound::new(ip, key, reuse, v6_only, user);
+        self.find_shared(seed, |port| self.may_bind(port, &new, reuse.over_v4))
+    }
+
+    /// As `pick_shared`, of a stream, for which what lets streams share a port counts where a program
+    /// names the port. Unless [`autobind_reuse`](Self::autobind_reuse) is on: then SO_REUSEADDR counts
+    /// here, too, but, as Linux has it, not between sockets of one user that have SO_REUSEPORT besides.
+    pub(crate) fn pick_shared_by_streams(
+        &self,
+        seed: impl std::hash::Hash,
+        ip: IpAddr,
+        key: u32,
+        reuse: Reuse,
+        v6_only: bool,
+        user: u32,
+    ) -> Option<u16> {
+        let sharing = Reuse {
+            address: reuse.address && self.autobind_reuse,
+            ..reuse.of_none()
+        };
+        let new = Bound::new(ip, key, sharing, v6_only, user);
+        let is_alike = |b: &Bound| {
+            reuse.port && b.reuse_port && b.user == user && b.key != key && b.overlaps(&new)
+        };
+        self.find_shared(seed, |port| {
+            let mut users = self.bound.get(&port).into_iter().flatten();
+            self.may_bind(port, &new, reuse.over_v4) && !users.any(is_alike)
+        })
+    }
+
+    /// The first of the ports from that of `seed` onwards that fits.
+    fn find_shared(&self, seed: impl std::hash::Hash, fits: impl Fn(u16) -> bool) -> Option<u16> {
         let mut compared = 0;
         let mut candidates = self.automatic.all_from(self.secret.hash_one(seed));
         candidates.find_map(|port| {
@@ -305,8 +339,7 @@ impl Ports {
             if compared > MOST_COMPARED {
                 return Some(None);
             }
-            self.may_bind(port, &new, reuse.over_v4)
-                .then_some(Some(port))
+            fits(port).then_some(Some(port))
         })?
     }
 

@@ -67,6 +67,7 @@ impl Setup<'_> {
         let ports = settings.map_or(LocalPorts::default(), |s| s.local_ports);
         let reserved = settings.and_then(|_| self.settings.host.reserved_ports());
         self.endpoints.demux.use_local_ports(ports, reserved);
+        self.endpoints.demux.tcp.autobind_reuse = settings.is_some_and(|s| s.autobind_reuse);
         if kind == SocketKind::Stream
             && let Some(settings) = settings
         {

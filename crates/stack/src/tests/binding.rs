@@ -383,6 +383,47 @@ fn a_stream_takes_the_port_of_another() {
     assert!(in_use(&mut single, local.expect("an address").port()));
 }
 
+/// What the machine has set (net.ipv4.ip_autobind_reuse) counts for streams with SO_REUSEADDR that find
+/// no port that nobody has, unless two of one user have SO_REUSEPORT, too.
+#[test]
+fn streams_share_what_they_are_given_where_the_machine_lets_them() {
+    struct Machine(bool);
+    impl Host for Machine {
+        fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+            Some(Defaults {
+                local_ports: LocalPorts::new(7_000, 7_000)?,
+                autobind_reuse: self.0,
+                ..Defaults::default()
+            })
+        }
+        fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+            None
+        }
+        fn time_of_day_ns(&self) -> u64 {
+            0
+        }
+    }
+    const IN_USE: u16 = 98;
+    let mut single = Single::new(GEOMETRY, 1);
+    let given = |single: &mut Single, machine: bool, options: &[OptionName]| {
+        single.stack.settings.host = Box::new(Machine(machine));
+        let socket = single.open(SocketKind::Stream);
+        for option in options {
+            single.set(socket, *option, 1);
+        }
+        bind(single, socket, SERVER.into(), 0).0
+    };
+    let (address, port) = (OptionName::ReuseAddress, OptionName::ReusePort);
+    assert_eq!(given(&mut single, true, &[address]), 0);
+    assert_eq!(given(&mut single, false, &[address]), IN_USE);
+    assert_eq!(given(&mut single, true, &[]), IN_USE);
+    assert_eq!(given(&mut single, true, &[port]), IN_USE);
+    assert_eq!(given(&mut single, true, &[address]), 0);
+    assert_eq!(given(&mut single, true, &[address, port]), 0);
+    assert_eq!(given(&mut single, true, &[address, port]), IN_USE);
+    assert_eq!(given(&mut single, true, &[address]), 0);
+}
+
 /// New sockets begin with the machine's settings, and their hosts are told of those that they need.
 #[test]
 fn new_sockets_begin_with_the_settings_of_the_machine() {

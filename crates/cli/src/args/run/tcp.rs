@@ -7,8 +7,8 @@ use longshore_engine::Congestion;
 #[derive(Debug, Args)]
 pub(crate) struct TcpArguments {
     /// Whose TCP settings new sockets start from: the host's (net.ipv4.tcp_*,
-    /// net.ipv4.ip_local_port_range and ip_local_reserved_ports, net.core.somaxconn, the default), or
-    /// Longshore's own
+    /// net.ipv4.ip_local_port_range, ip_local_reserved_ports and ip_autobind_reuse, net.core.somaxconn,
+    /// the default), or Longshore's own
     #[arg(long, value_name = "WHOSE", conflicts_with = "engine")]
     pub(crate) sysctl: Option<Sysctl>,
     /// Congestion control of new sockets: reno, cubic, dctcp or bbr, whatever the kernel has; by
