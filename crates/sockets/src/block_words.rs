@@ -63,6 +63,8 @@ pub mod more_bits {
     pub const IS_REPLACED: u64 = 8192;
     /// IPV6_V6ONLY is on, by the program or since it is bound to an address of IPv6.
     pub const V6_ONLY: u64 = 16_384;
+    /// It was asked when the last datagram came (SIOCGSTAMP), and will be again.
+    pub const LAST_ARRIVAL: u64 = 32_768;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

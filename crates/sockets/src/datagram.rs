@@ -1,6 +1,7 @@
 //! Datagrams that come: records of header and payload in the receive stream. How they
 //! leave is in `departure`.
 
+use crate::block_words::more_bits;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::stream::Peeked;
@@ -9,6 +10,10 @@ use longshore_hostif::{
 };
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+
+/// With either of these, the time of arrival is told beside each datagram.
+const TOLD_BESIDE: u64 = more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS;
 
 /// A datagram that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +132,9 @@ impl<'a> Datagrams<'a> {
         let (begins, span) = (first + record.payload_at(), record.span());
         let to = group_of(&peeked, first, &record)?;
         let stamp = stamp_of(&peeked, first, &record)?;
+        if let Some(stamp) = stamp {
+            self.note_arrival(stamp);
+        }
         let len = record.len as usize;
         let mut copied = 0;
         let room: usize = parts.iter().map(|part| part.len()).sum();
@@ -179,6 +187,31 @@ impl<'a> Datagrams<'a> {
             let ip = self.socket.addresses().local()?.ip().to_canonical();
             (!ip.is_unspecified()).then(|| (ip, self.socket.host.routes().link_scope()))
         })
+    }
+
+    /// A datagram that is received came then, which is asked for afterwards (SIOCGSTAMP). As Linux has
+    /// it, where the time is told beside each (SO_TIMESTAMP), it is not kept.
+    fn note_arrival(self, stamp: Stamp) {
+        let asked = self.socket.more_bits() & (more_bits::LAST_ARRIVAL | TOLD_BESIDE);
+        if asked == more_bits::LAST_ARRIVAL {
+            let last = &self.socket.block().rcv.urgent_read;
+            last.store(stamp.arrived_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// When the last datagram came that was received, in nanoseconds since 1970; `None` if none has.
+    /// Of one that came before it was first asked for, it is `now`, from then on, as Linux has it.
+    pub fn last_arrival(self, now: u64) -> Option<u64> {
+        let rcv = &self.socket.block().rcv;
+        match rcv.urgent_read.load(Ordering::Relaxed) {
+            0 => {
+                let is_kept = self.socket.more_bits() & TOLD_BESIDE == 0;
+                let has_come = is_kept && rcv.done.load(Ordering::Acquire) != 0;
+                has_come.then(|| rcv.urgent_read.store(now, Ordering::Relaxed))?;
+                Some(now)
+            }
+            last => Some(last),
+        }
     }
 
     /// Bytes of the next datagram (FIONREAD), 0 if there is none.

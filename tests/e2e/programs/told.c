@@ -40,6 +40,64 @@ static int told(int fd, int level, int type, void *value, size_t size, ssize_t *
   return -1;
 }
 
+static int64_t stamp_ns(int fd) {
+  struct timespec t;
+  struct timeval micros;
+  SYS(ioctl(fd, SIOCGSTAMPNS, &t));
+  SYS(ioctl(fd, SIOCGSTAMP, &micros));
+  OK(micros.tv_sec == t.tv_sec && micros.tv_usec == t.tv_nsec / 1000);
+  return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* When the last datagram came is kept for those who ask afterwards. */
+static void time_of_the_last(void) {
+  struct sockaddr_in to;
+  struct timeval micros;
+  struct timespec nanos;
+  char c;
+  int mine = bound(&to), far = far_socket(SOCK_DGRAM);
+  FAILS(ioctl(SYS(socket(AF_INET, SOCK_STREAM, 0)), SIOCGSTAMP, &micros), ENOENT);
+  FAILS(ioctl(mine, SIOCGSTAMP, &micros), ENOENT);
+  FAILS(ioctl(mine, SIOCGSTAMPNS, &nanos), ENOENT);
+  /* Linux begins to look at the clock for each packet some time after it was first asked to. */
+  int tries = 0, early = 0;
+  for (; !early && tries < 50; tries++) {
+    far_send(far, "a", 1, to);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
+    int64_t before = now_ns();
+    sleep_ms(20);
+    IS(recv(mine, &c, 1, 0), 1);
+    early = stamp_ns(mine) <= before;
+  }
+  OK(early);
+  int64_t last = stamp_ns(mine);
+  far_send(far, "b", 1, to);
+  IS(ready(mine, POLLIN, 10000), POLLIN);
+  /* What was not received yet does not count, but what is looked at does. */
+  IS(stamp_ns(mine), last);
+  IS(recv(mine, &c, 1, MSG_PEEK), 1);
+  int64_t next = stamp_ns(mine);
+  OK(next > last && next <= now_ns());
+  IS(recv(mine, &c, 1, 0), 1);
+  IS(stamp_ns(mine), next);
+  FAILS(ioctl(mine, SIOCGSTAMP, (void *)1), EFAULT);
+  /* Of what came before it was asked for, it is the time of asking. */
+  int other = bound(&to);
+  far_send(far, "c", 1, to);
+  IS(recv(other, &c, 1, 0), 1);
+  sleep_ms(20);
+  int64_t asked = now_ns();
+  next = stamp_ns(other);
+  OK(next >= asked);
+  IS(stamp_ns(other), next);
+}
+
 static void times(void) {
   struct sockaddr_in to;
   int mine = bound(&to), far = far_socket(SOCK_DGRAM);
@@ -456,6 +514,7 @@ const struct check CHECKS[] = {
     {"peek_offset_of_datagrams", peek_offset_of_datagrams},
     {"peek_offset_is_set_before", peek_offset_is_set_before},
     {"times", times},
+    {"time_of_the_last", time_of_the_last},
     {"times_of_what_has_come", times_of_what_has_come},
     {"nothing_of_an_end", nothing_of_an_end},
     {"losses", losses},

@@ -6,7 +6,8 @@ use longshore_hostif::{OptionName, PathMtu};
 use longshore_sockets::{LEAST_MTU_V6, Socket, more_bits};
 
 /// What the engine has to stamp datagrams for.
-const STAMPS: u64 = more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS | more_bits::DROPS;
+const STAMPS: u64 =
+    more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS | more_bits::DROPS | more_bits::LAST_ARRIVAL;
 
 /// The other way in which the time of arrival may be told, which setting one turns off.
 #[must_use]

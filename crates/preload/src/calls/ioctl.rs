@@ -5,7 +5,9 @@ use crate::signals::within;
 use crate::user::{Argument, Out};
 use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
-use longshore_sockets::{Socket, SocketError};
+use longshore_posix::options::per_datagram;
+use longshore_sockets::{Socket, SocketError, more_bits};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Whether the stream stands at urgent data.
 const SIOCATMARK: c_ulong = 0x8905;
@@ -13,6 +15,11 @@ const SIOCATMARK: c_ulong = 0x8905;
 const SIOCOUTQ: c_ulong = libc::TIOCOUTQ;
 /// Those of them that were not sent even once.
 const SIOCOUTQNSD: c_ulong = 0x894b;
+
+/// When the last datagram came: a `struct timeval` or `struct timespec`, of which both numbers have
+/// 64 bits with either number of the request.
+const SIOCGSTAMP: [c_ulong; 2] = [0x8906, 0x8010_8906];
+const SIOCGSTAMPNS: [c_ulong; 2] = [0x8907, 0x8010_8907];
 
 /// Whether the owner gets SIGIO, as O_ASYNC.
 const FIOASYNC: c_ulong = 0x5452;
@@ -30,6 +37,12 @@ pub extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: Argument<'_>) -
     let plain = || real::ioctl(fd, request, arg);
     if fds::is_kernels(fd) {
         return plain();
+    }
+    if SIOCGSTAMP.contains(&request) || SIOCGSTAMPNS.contains(&request) {
+        return within(|| match fds::engine(fd).filter(Socket::is_datagram) {
+            Some(socket) => answer(|| tell_last_arrival(fd, &socket, request, arg.into())),
+            None => plain(),
+        });
     }
     // Where it is looked at, it leads to a number.
     let place: Out<'_, c_int> = arg.into();
@@ -99,6 +112,37 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
         _ => return None,
     };
     Some(number.map(|n| c_int::try_from(n).unwrap_or(c_int::MAX)))
+}
+
+/// Says when the last datagram came that was received from the engine or from the kernel's half, and
+/// has that kept from then on, as Linux does once it is asked.
+fn tell_last_arrival(
+    fd: c_int,
+    socket: &Socket,
+    request: c_ulong,
+    to: Out<'_, [i64; 2]>,
+) -> Result<c_int, SocketError> {
+    if socket.more_bits() & more_bits::LAST_ARRIVAL == 0
+        && let Some((name, value)) = per_datagram::ask(socket, more_bits::LAST_ARRIVAL, true)
+    {
+        socket.options().set(name, value)?;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0));
+    let own = socket.datagrams().last_arrival(now);
+    let mut kernels = [0_i64; 2];
+    let is_kernels_known = socket.has_kernel_side()
+        && real::ioctl(fd, SIOCGSTAMPNS[0], Out::from(&mut kernels).into()) == 0;
+    let own = own.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
+    let last = own.max(is_kernels_known.then_some(kernels));
+    let [seconds, nanos] = last.ok_or(refused(libc::ENOENT))?;
+    vectors::check(to, size_of::<[i64; 2]>())?;
+    to.put(if SIOCGSTAMP.contains(&request) {
+        [seconds, nanos / 1000]
+    } else {
+        [seconds, nanos]
+    });
+    Ok(0)
 }
 
 /// Bytes to read. Before it is said that there are none, what has reached this machine is

@@ -1,7 +1,6 @@
 //! What is told of a datagram that was received.
 
 use super::*;
-use crate::block_words::more_bits;
 use crate::testing::Engine;
 use crate::testing::fixture::engine;
 use crate::{Departure, Host};
@@ -9,7 +8,6 @@ use longshore_hostif::{SocketKind, SocketState};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::Ordering;
 
 /// A chunk of the receive slab that the engine does not come to in these tests.
 const CHUNK: u32 = 500;
@@ -251,4 +249,45 @@ fn datagrams_are_read_one_by_one() {
         );
     }
     assert_eq!(look(&b, 9).err(), Some(SocketError::WouldBlock));
+}
+
+/// SIOCGSTAMP: nothing before something has come, the time of asking for what came before that, and
+/// what the engine says of what comes afterwards, unless it is told beside each.
+#[test]
+fn the_last_arrival_is_that_of_what_was_received() {
+    let (_engine, host, _directory) = engine();
+    let stamped = DatagramRecord {
+        stamped: true,
+        ..record(1)
+    };
+    let stamp = Stamp {
+        arrived_ns: 500,
+        dropped: 0,
+    };
+    let socket = holding(host, &bytes_of(&stamped, &stamp.encode(), b"x"));
+    let datagrams = socket.datagrams();
+    assert_eq!(datagrams.last_arrival(100), None);
+    // Nobody has asked that it be kept.
+    look(&socket, 1).unwrap();
+    assert_eq!(datagrams.last_arrival(100), None);
+    socket.block().rcv.done.store(1, Ordering::Release);
+    assert_eq!(datagrams.last_arrival(200), Some(200));
+    assert_eq!(datagrams.last_arrival(300), Some(200));
+    socket.block().rcv.done.store(0, Ordering::Release);
+    for (more, expected) in [
+        (more_bits::TIMESTAMP, 200),
+        (more_bits::TIMESTAMP_NS, 200),
+        (0, 500),
+    ] {
+        socket.set_more_bits(more_bits::LAST_ARRIVAL | more);
+        look(&socket, 1).unwrap();
+        assert_eq!(datagrams.last_arrival(600), Some(expected), "{more}");
+        socket.clear_more_bits(more);
+    }
+    // With it told beside each from the first on, there is none.
+    socket.block().rcv.urgent_read.store(0, Ordering::Relaxed);
+    socket.block().rcv.done.store(1, Ordering::Release);
+    socket.set_more_bits(more_bits::TIMESTAMP);
+    assert_eq!(datagrams.last_arrival(700), None);
+    socket.block().rcv.done.store(0, Ordering::Release);
 }

@@ -33,8 +33,9 @@ pub struct StreamHalf {
     /// with ([`Sending`](super::Sending)); of streams, the notices that MSG_ZEROCOPY asks for
     /// ([`add_notice`](super::SocketBlock::add_notice)).
     pub urgent: AtomicU64,
-    /// Receive: what `urgent` was when the byte was read apart from the rest. Send:
-    /// further bits that the host keeps.
+    /// Receive: what `urgent` was when the byte was read apart from the rest; of datagrams, when
+    /// the last one came that was received (SIOCGSTAMP), in nanoseconds since 1970, 0 if that is not
+    /// known. Send: further bits that the host keeps.
     pub urgent_read: AtomicU64,
     /// Receive: what `urgent` is about to be, as the engine says before it signals the
     /// socket's owner. The byte is there. Send, of a connection with a low-water mark: how
