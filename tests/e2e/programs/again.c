@@ -1123,6 +1123,54 @@ static void registered_under_a_descriptor_that_is_gone(void) {
   }
 }
 
+/* So it is with a stream, whatever it was when it was registered and becomes under its other descriptor. */
+static void stream_registered_under_a_descriptor_that_is_gone(void) {
+  for (int how = 0; how < 8; how++) {
+    /* Of one that another has taken the place of before, Longshore goes on to say that it has no
+     * connection. */
+    if (how == 5 || how == 7)
+      continue;
+    int listener = my_listener(1), fd = stream(), early = how & 1, listens = how & 2;
+    struct sockaddr_in a = name_of(listener), own = address(my_ip(), 0);
+    struct epoll_event e;
+    char c;
+    if (!early && !listens)
+      SYS(connect(fd, A(a)));
+    if (!early && listens) {
+      SYS(bind(fd, A(own)));
+      SYS(listen(fd, 1));
+    }
+    int twin = SYS(dup(fd)), ep = epoll_with(fd);
+    if (how & 4)
+      SYS(dup2(stream(), fd));
+    else
+      SYS(close(fd));
+    if (early && !listens)
+      SYS(connect(twin, A(a)));
+    if (early && listens) {
+      SYS(bind(twin, A(own)));
+      SYS(listen(twin, 1));
+    }
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+    if (listens) {
+      own = name_of(twin);
+      SYS(connect(stream(), A(own)));
+    } else {
+      int other = SYS(accept(listener, 0, 0));
+      IS(send(other, "x", 1, 0), 1);
+    }
+    tells_of(ep, 10000);
+    tells_of(ep, 0);
+    if (listens)
+      SYS(accept(twin, 0, 0));
+    else
+      IS(recv(twin, &c, 1, 0), 1);
+    IS(epoll_wait(ep, &e, 1, 0), 0);
+    SYS(close(twin));
+    SYS(close(ep));
+  }
+}
+
 /* A listener that was shut down is bound no more if nobody has chosen its port, and may be for
  * IPv6 alone, or not. */
 static void version_after_listening(void) {
@@ -1314,6 +1362,7 @@ const struct check CHECKS[] = {
     {"has_all_addresses_when_it_gives_up", has_all_addresses_when_it_gives_up},
     {"serves_all_after_a_refused_connect", serves_all_after_a_refused_connect},
     {"registered_under_a_descriptor_that_is_gone", registered_under_a_descriptor_that_is_gone},
+    {"stream_registered_under_a_descriptor_that_is_gone", stream_registered_under_a_descriptor_that_is_gone},
     {"version_after_listening", version_after_listening},
     {"counting_takes_no_error", counting_takes_no_error},
     {"reset_before_it_was_told_of", reset_before_it_was_told_of},

@@ -6,10 +6,12 @@
 use super::{BESIDE, Instance, Registered, WAITING, instances, kernel_add, kernel_remove};
 use crate::fds::{self, Entry, Undecided};
 use crate::real;
+use crate::results::borrow;
 use crate::user::Out;
 use libc::epoll_event;
-use longshore_sockets::{ReadySet, Socket};
-use std::os::fd::RawFd;
+use longshore_sockets::{ReadySet, Socket, is_confined};
+use rustix::io::fcntl_dupfd_cloexec;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
 /// A descriptor of an undecided socket was closed or replaced. The kernel drops what is registered
@@ -83,11 +85,24 @@ pub(crate) fn leave_kernel(socket: &Socket) {
     }
 }
 
+/// Does `work` while a descriptor with this number stands for a socket, where one did that was closed:
+/// the kernel knows what is registered by the number and the socket. Another descriptor may have the
+/// number by now; then nothing is done.
+fn standing_for(socket: &Socket, number: RawFd, work: impl FnOnce()) {
+    let is_twin = |(fd, _): &(RawFd, Entry)| fds::is_of(*fd, socket.id());
+    let twin = fds::all().find(is_twin).filter(|_| !is_confined());
+    let stand_in = twin.and_then(|(fd, _)| fcntl_dupfd_cloexec(borrow(fd), number).ok());
+    if stand_in.as_ref().map(AsRawFd::as_raw_fd) == Some(number) {
+        work();
+    }
+}
+
 impl Instance {
     fn move_to_engine(&self, set: &ReadySet, socket: &Socket, r: Registered) {
-        // Another descriptor may have the number of one that was closed.
         if fds::is_of(r.fd, socket.id()) {
             self.leave_beside(socket, r);
+        } else {
+            standing_for(socket, r.fd, || self.leave_beside(socket, r));
         }
         let _ = if r.disarmed {
             set.add_disarmed(socket, r.fd, r.events, r.data)
