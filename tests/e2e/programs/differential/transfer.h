@@ -18,12 +18,21 @@ static size_t fill(const struct step *s) {
   return n;
 }
 
+/* Whether a socket's send buffer is smaller than Linux's default: a datagram that was begun fills that
+ * on Linux, and on Longshore once it leaves. */
+static int has_small_send_buffer(int fd) {
+  int bytes = 0;
+  socklen_t n = sizeof bytes;
+  getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &n);
+  return bytes < 212992;
+}
+
 static int send_flags(const struct step *s, int fd) {
   int flags = ONE_OF(s->draw[4], 0, 0, 0, 0, MSG_NOSIGNAL, MSG_DONTWAIT, MSG_MORE, MSG_OOB,
                      MSG_EOR, MSG_DONTROUTE, MSG_CONFIRM, MSG_PEEK, MSG_ERRQUEUE);
   /* Of a stream, what is held back leaves with an acknowledgment, of which there are none
    * between two sockets of an engine; of datagrams, a child has no part in what was begun. */
-  if (is_stream(s->a) || s->by == A_CHILD)
+  if (is_stream(s->a) || s->by == A_CHILD || has_small_send_buffer(fd))
     flags &= ~MSG_MORE;
   /* Of what meets an end that is shut down, Linux shows what is urgent there before it resets. */
   if (is_half_closed(s->a))
