@@ -403,25 +403,31 @@ fn streams_share_what_they_are_given_where_the_machine_lets_them() {
             0
         }
     }
-    const IN_USE: u16 = 98;
     let mut single = Single::new(GEOMETRY, 1);
-    let given = |single: &mut Single, machine: bool, options: &[OptionName]| {
+    let is_given = |single: &mut Single, machine: bool, options: &[OptionName]| {
         single.stack.settings.host = Box::new(Machine(machine));
         let socket = single.open(SocketKind::Stream);
         for option in options {
             single.set(socket, *option, 1);
         }
-        bind(single, socket, SERVER.into(), 0).0
+        single.bind_to(socket, 0);
+        single.turn();
+        single.stack.take_late_binds().is_empty()
     };
     let (address, port) = (OptionName::ReuseAddress, OptionName::ReusePort);
-    assert_eq!(given(&mut single, true, &[address]), 0);
-    assert_eq!(given(&mut single, false, &[address]), IN_USE);
-    assert_eq!(given(&mut single, true, &[]), IN_USE);
-    assert_eq!(given(&mut single, true, &[port]), IN_USE);
-    assert_eq!(given(&mut single, true, &[address]), 0);
-    assert_eq!(given(&mut single, true, &[address, port]), 0);
-    assert_eq!(given(&mut single, true, &[address, port]), IN_USE);
-    assert_eq!(given(&mut single, true, &[address]), 0);
+    for (machine, options, expected) in [
+        (true, &[address][..], true),
+        (false, &[address], false),
+        (true, &[], false),
+        (true, &[port], false),
+        (true, &[address], true),
+        (true, &[address, port], true),
+        (true, &[address, port], false),
+        (true, &[address], true),
+    ] {
+        let is_given = is_given(&mut single, machine, options);
+        assert_eq!(is_given, expected, "{machine} {options:?}");
+    }
 }
 
 /// New sockets begin with the machine's settings, and their hosts are told of those that they need.
