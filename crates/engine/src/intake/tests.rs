@@ -235,7 +235,7 @@ fn all_that_was_published_may_be_taken_at_once() {
 fn a_turn_in_which_several_sessions_are_served_says_so() {
     let mut world = Turned::new();
     let mut hosts: [Host; 2] = world.programs();
-    world.settle();
+    world.run_pending();
     hosts.iter_mut().for_each(|host| ask(host, 1));
     let at = world.engine.stack.now().0 + 1_000_000_000;
     assert!(world.engine.turn_at(Instant(at)).unwrap());
