@@ -73,7 +73,23 @@ fn field(line: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command};
+
+    /// A process that wants a processor all the time, until this goes.
+    struct Busy(Child);
+
+    impl Busy {
+        fn end(&mut self) {
+            let _ = self.0.kill();
+            self.0.wait().unwrap();
+        }
+    }
+
+    impl Drop for Busy {
+        fn drop(&mut self) {
+            self.end();
+        }
+    }
 
     #[test]
     fn a_process_is_seen_where_it_runs_until_it_ends() {
@@ -84,24 +100,28 @@ mod tests {
         // A name that looks like the fields behind it.
         let directory = tempfile::tempdir().unwrap();
         let name = directory.path().join("a) 1 (b");
-        std::os::unix::fs::symlink("/bin/cat", &name).unwrap();
-        let mut child = Command::new(&name).stdin(Stdio::piped()).spawn().unwrap();
-        let pid = rustix::process::Pid::from_child(&child);
-        sched_setaffinity(Some(pid), &only).unwrap();
-        let program = Program::new(child.id()).unwrap();
+        std::os::unix::fs::symlink("/bin/sh", &name).unwrap();
+        // Two that take turns on one processor wait for it.
+        let busy = || {
+            let mut command = Command::new(&name);
+            let child = command.args(["-c", "while :; do :; done"]).spawn().unwrap();
+            sched_setaffinity(Some(rustix::process::Pid::from_child(&child)), &only).unwrap();
+            Busy(child)
+        };
+        let (mut child, _other) = (busy(), busy());
+        let pid = child.0.id();
+        let program = Program::new(pid).unwrap();
         let began = std::time::Instant::now();
-        let seen = loop {
+        loop {
             let seen = program.look().unwrap();
-            if seen.processor == last {
-                break seen;
+            if seen.processor == last && seen.waited > 0 {
+                break;
             }
             assert!(began.elapsed().as_secs() < 10, "{seen:?}");
-        };
-        assert!(seen.waited > 0, "it was put off before it first ran");
-        drop(child.stdin.take());
-        child.wait().unwrap();
+        }
+        child.end();
         assert_eq!(program.look(), None);
-        assert!(Program::new(child.id()).is_err());
+        assert!(Program::new(pid).is_err());
     }
 
     #[test]
