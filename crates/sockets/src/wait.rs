@@ -271,7 +271,9 @@ impl Threads {
     }
 
     /// What comes before a sleep: looks, says what was put off, and looks for a short
-    /// while whether `attempt` gives something.
+    /// while whether `attempt` gives something. A function of its own, so that samples of a
+    /// program show what this takes.
+    #[inline(never)]
     pub(crate) fn look_awhile<T>(
         self,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,

@@ -40,7 +40,7 @@ pub extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: Argument<'_>) -
     }
     if SIOCGSTAMP.contains(&request) || SIOCGSTAMPNS.contains(&request) {
         return within(|| match fds::engine(fd).filter(Socket::is_datagram) {
-            Some(socket) => answer(|| tell_last_arrival(fd, &socket, request, arg.into())),
+            Some(socket) => answer(|| put_last_arrival(fd, &socket, request, arg.into())),
             None => plain(),
         });
     }
@@ -114,9 +114,9 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
     Some(number.map(|n| c_int::try_from(n).unwrap_or(c_int::MAX)))
 }
 
-/// Says when the last datagram came that was received from the engine or from the kernel's half, and
+/// Gives when the last datagram came that was received, from the engine or from the kernel's half, and
 /// has that kept from then on, as Linux does once it is asked.
-fn tell_last_arrival(
+fn put_last_arrival(
     fd: c_int,
     socket: &Socket,
     request: c_ulong,
