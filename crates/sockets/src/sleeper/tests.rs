@@ -68,7 +68,10 @@ fn who_is_about_to_sleep_has_heard_all() {
     sleeper.list(b.socket());
     a.write_all(b"x").unwrap();
     host.flush().unwrap();
-    engine.wait_until("it was told", |seen| seen.rcv_chunks == 1);
+    engine.wait_until("it has come", |seen| seen.rcv_chunks == 1);
+    // It is told at the end of that turn.
+    let turns = engine.seen.lock().unwrap().turns;
+    engine.wait_until("it was told", |seen| seen.turns > turns + 1);
     assert_eq!(b.socket().receive_stream().received_end(), 0);
     sleeper.declare().unwrap();
     assert_eq!(b.socket().receive_stream().received_end(), 1);
