@@ -1,6 +1,6 @@
 //! Listening, and accepting what the engine has put on the listener's stream.
 
-use crate::block_words::{host_bits, more_bits};
+use crate::block_words::{advance, host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::halves::Half;
 use crate::holds::Socket;
@@ -74,7 +74,7 @@ impl<'a> AcceptQueue<'a> {
             // Records that are still on their way name connections that are gone by the
             // time that they are looked at.
             let reached = block.rcv.edge.load(Ordering::Acquire);
-            block.rcv.done.fetch_max(reached, Ordering::AcqRel);
+            advance(&block.rcv.done, reached);
         }
         let shut = self
             .socket
@@ -163,7 +163,7 @@ impl<'a> AcceptQueue<'a> {
             let is_known = ours && host.held_sockets.knows_waiting(self.socket.id);
             let accepted = host.hold_accepted(record.socket, is_known);
             block.rcv.done.store(next, Ordering::Release);
-            block.rcv.reported.fetch_max(next, Ordering::AcqRel);
+            advance(&block.rcv.reported, next);
             let request = host.edges(block, self.socket.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.

@@ -295,7 +295,7 @@ impl Message {
                 signals,
                 ask,
             } => {
-                w[2] = u64::from(socket.index) | u64::from(socket.generation) << 32;
+                w[2] = socket.encode();
                 w[3] = *ask;
                 w[4] = u64::from(*signals);
                 7
@@ -380,10 +380,7 @@ impl Message {
                 _ => Refusal::NoResources,
             }),
             7 => Self::Owner {
-                socket: SocketId {
-                    index: w[2] as u32,
-                    generation: (w[2] >> 32) as u32,
-                },
+                socket: SocketId::decode(w[2]),
                 ask: w[3],
                 signals: u32::try_from(w[4])
                     .ok()

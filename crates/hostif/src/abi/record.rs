@@ -106,7 +106,7 @@ impl AcceptRecord {
     /// The record's bytes.
     pub fn encode(&self) -> [u8; ACCEPT_RECORD] {
         let mut bytes = [0; ACCEPT_RECORD];
-        let id = u64::from(self.socket.generation) << 32 | u64::from(self.socket.index);
+        let id = self.socket.encode();
         let (l, p) = (self.local.0, self.peer.0);
         let subscriber = u64::from(self.subscriber.map_or(0, |c| c.wrapping_add(1)));
         let tail = u64::from(self.send_limit) | subscriber << 32;
@@ -118,10 +118,7 @@ impl AcceptRecord {
     pub fn decode(bytes: &[u8; ACCEPT_RECORD]) -> Self {
         let w: [u64; 8] = words(bytes);
         Self {
-            socket: SocketId {
-                index: w[0] as u32,
-                generation: (w[0] >> 32) as u32,
-            },
+            socket: SocketId::decode(w[0]),
             local: Address([w[1], w[2], w[3]]),
             peer: Address([w[4], w[5], w[6]]),
             send_limit: w[7] as u32,

@@ -383,7 +383,7 @@ fn what_was_forwarded_is_taken_before_a_child_is_made() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     let id = socket.id();
-    let word = u64::from(id.generation) << 32 | u64::from(id.index);
+    let word = id.encode();
     type Makes = fn(&'static Host);
     let ways: [Makes; 2] = [
         |host| {

@@ -431,7 +431,7 @@ fn what_was_forwarded_is_taken_before_a_socket_is_sent_off() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     let id = socket.id();
-    let word = u64::from(id.generation) << 32 | u64::from(id.index);
+    let word = id.encode();
     host.forwarded_to.store(word, Ordering::Relaxed);
     socket.send_off();
     assert_eq!(host.forwarded_to.load(Ordering::Relaxed), 0);

@@ -5,7 +5,7 @@
 //! pending calls, and are told to the ready sets.
 
 use super::{Answer, Dispatch, Host, LISTED};
-use crate::block_words::report_threshold;
+use crate::block_words::{advance, report_threshold};
 use crate::errors::SocketError;
 use crate::pause::pause;
 use crate::turn::Wake;
@@ -122,8 +122,7 @@ impl Host {
         moves();
         self.put(&mut dispatch, request)?;
         if let Request::Forward { socket, .. } = request {
-            let to = u64::from(socket.generation) << 32 | u64::from(socket.index);
-            self.forwarded_to.store(to, Ordering::Relaxed);
+            self.forwarded_to.store(socket.encode(), Ordering::Relaxed);
         }
         let wake = dispatch.turn.note(copied, false);
         self.publish(&mut dispatch, wake);
@@ -352,7 +351,7 @@ impl Host {
             }
             // The engine may have come to want it sooner since it was read.
             if unreported_bytes >= report_threshold(block) {
-                block.rcv.reported.fetch_max(done, Ordering::AcqRel);
+                advance(&block.rcv.reported, done);
                 dispatch.owes_wake = true;
             }
         }

@@ -6,7 +6,7 @@
 
 use super::kept::KeptBytes;
 use super::send::Reserved;
-use crate::block_words::{flags_of_written, want_room};
+use crate::block_words::{advance, flags_of_written, want_room};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{LEAST_FORWARD, Request, SocketState};
@@ -199,12 +199,11 @@ impl<'a> Forwarding<'a> {
             from: range.start,
             to: range.end,
         };
-        block.rcv.reported.fetch_max(rcv_consumed, Ordering::AcqRel);
+        advance(&block.rcv.reported, rcv_consumed);
         host.report_forwarded(&request, copied as u64, || {
             block.snd.edge.store(edge, Ordering::Release);
             read();
-            let reported = &self.source.block().rcv.reported;
-            reported.fetch_max(range.end, Ordering::AcqRel);
+            advance(&self.source.block().rcv.reported, range.end);
         })?;
         sink.pair_end().note_done();
         Ok(())

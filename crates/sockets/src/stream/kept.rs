@@ -66,10 +66,7 @@ impl Host {
         if to == 0 || self.is_gone() {
             return;
         }
-        let socket = SocketId {
-            index: to as u32,
-            generation: (to >> 32) as u32,
-        };
+        let socket = SocketId::decode(to);
         // There is one mailbox, though nobody reads this answer.
         if let Ok(_alone) = self.query.enter() {
             let _ = self.call(|tag, waiter| Request::Query {

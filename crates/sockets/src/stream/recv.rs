@@ -2,7 +2,7 @@
 //! edge, in chunks that the engine placed it in.
 
 use super::places;
-use crate::block_words::report_threshold;
+use crate::block_words::{advance, report_threshold};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -311,7 +311,7 @@ impl<'a> ReceiveStream<'a> {
         let read = self.socket.host.read_to_report(block, self.socket.id);
         let reported = block.rcv.reported.load(Ordering::Relaxed);
         if read.saturating_sub(reported) >= report_threshold(block) {
-            block.rcv.reported.fetch_max(read, Ordering::AcqRel);
+            advance(&block.rcv.reported, read);
             let request = self
                 .socket
                 .host

@@ -263,10 +263,7 @@ fn what_is_forwarded_is_named_and_tells_what_was_read() {
     // What is waited for before another process gets one of the two.
     let id = far.socket().id();
     let forwarded_to = host.forwarded_to.load(Ordering::Relaxed);
-    assert_eq!(
-        forwarded_to,
-        u64::from(id.generation) << 32 | u64::from(id.index)
-    );
+    assert_eq!(forwarded_to, id.encode());
     let first = far.socket().send_stream().chunk(0);
     assert_ne!(chunk_of(first), first);
     let reported = &far.socket().block().rcv.reported;
