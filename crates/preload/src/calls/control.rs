@@ -5,6 +5,7 @@
 
 use crate::address::Native;
 use crate::calls::refused;
+use crate::calls::wall_clock::{now_ns, timespec_of, timeval_of};
 use crate::options;
 use crate::user::{In, Message};
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, sockaddr_in, sockaddr_in6};
@@ -12,7 +13,6 @@ use longshore_hostif::Stamp;
 use longshore_sockets::{Departure, Received, Socket, SocketError, more_bits};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes before the value of a control message.
 const HEADER: usize = size_of::<cmsghdr>();
@@ -232,9 +232,8 @@ pub(crate) fn write_control(message: &mut Message<'_>, socket: &Socket, got: &Re
         Some(stamp) => add_arrival(&mut filling, more, stamp),
         // It came before its socket asked for the time, which Linux reports as it is by now.
         None if more & (more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS) != 0 => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let stamp = Stamp {
-                arrived_ns: now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0)),
+                arrived_ns: now_ns(),
                 dropped: 0,
             };
             add_arrival(&mut filling, more, stamp);
@@ -299,16 +298,12 @@ fn add_of_ipv6(
 
 /// Says when a datagram came, and how many were lost before it, if any was.
 fn add_arrival(filling: &mut Filling<'_, '_>, more: u64, stamp: Stamp) {
-    let (seconds, nanos) = (
-        (stamp.arrived_ns / 1_000_000_000) as i64,
-        (stamp.arrived_ns % 1_000_000_000) as i64,
-    );
+    let time = timespec_of(stamp.arrived_ns);
     if more & more_bits::TIMESTAMP != 0 {
-        let time = [seconds, nanos / 1000];
-        filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMP, time);
+        filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMP, timeval_of(time));
     }
     if more & more_bits::TIMESTAMP_NS != 0 {
-        filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, [seconds, nanos]);
+        filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, time);
     }
     if more & more_bits::DROPS != 0 && stamp.dropped != 0 {
         filling.add(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, stamp.dropped);

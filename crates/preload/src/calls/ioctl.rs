@@ -1,5 +1,6 @@
 //! `ioctl`.
 
+use crate::calls::wall_clock::{now_ns, timespec_of, timeval_of};
 use crate::calls::{answer, interfaces, note_nonblocking, refused};
 use crate::signals::within;
 use crate::user::{Argument, Out};
@@ -7,7 +8,6 @@ use crate::{fds, owner, real, vectors};
 use libc::{c_int, c_ulong};
 use longshore_posix::options::per_datagram;
 use longshore_sockets::{Socket, SocketError, more_bits};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Whether the stream stands at urgent data.
 const SIOCATMARK: c_ulong = 0x8905;
@@ -127,20 +127,17 @@ fn put_last_arrival(
     {
         socket.options().set(name, value)?;
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0));
-    let own = socket.datagrams().last_arrival(now);
+    let own = socket.datagrams().last_arrival(now_ns()).map(timespec_of);
     let mut kernels = [0_i64; 2];
     let is_kernels_known = socket.has_kernel_side()
         && real::ioctl(fd, SIOCGSTAMPNS[0], Out::from(&mut kernels).into()) == 0;
-    let own = own.map(|ns| [(ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64]);
     let last = own.max(is_kernels_known.then_some(kernels));
-    let [seconds, nanos] = last.ok_or(refused(libc::ENOENT))?;
+    let last = last.ok_or(refused(libc::ENOENT))?;
     vectors::check(to, size_of::<[i64; 2]>())?;
     to.put(if SIOCGSTAMP.contains(&request) {
-        [seconds, nanos / 1000]
+        timeval_of(last)
     } else {
-        [seconds, nanos]
+        last
     });
     Ok(0)
 }

@@ -62,6 +62,7 @@ pub mod stdio;
 pub mod syscall;
 mod timeouts;
 mod variadic;
+mod wall_clock;
 
 use crate::fds;
 pub(crate) use crate::results::{Returned, borrow, errno, last_error, refused, set_errno};
