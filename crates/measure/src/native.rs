@@ -4,13 +4,11 @@
 //! They join the session of the `longshore run` that starts them, and need the
 //! POSIX shim out of the way (`env -u LD_PRELOAD`).
 
-use crate::report::gigabits;
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_sockets::{Hooks, Host, Listener, Stream};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// What one reservation asks for.
 const PIECE: usize = 256 * 1024;
@@ -70,24 +68,15 @@ pub(crate) fn sink(at: &str) -> io::Result<()> {
     }
 }
 
-/// Takes what a [`source`] at `from` makes, where it lies, for so many milliseconds; gives Gb/s.
-pub(crate) fn pull(from: &str, milliseconds: u64) -> io::Result<f64> {
+/// Takes what a [`source`] at `from` makes, where it lies, as much with each call as there is; says
+/// how much.
+pub(crate) fn taker(from: &str) -> io::Result<impl FnMut() -> io::Result<usize>> {
     let from: SocketAddr = from.parse().map_err(io::Error::other)?;
     let stream = Stream::connect(join()?, from).map_err(io::Error::other)?;
-    let take_for = |limit: Duration| -> io::Result<f64> {
-        let (start, mut bytes) = (Instant::now(), 0_u64);
-        while start.elapsed() < limit {
-            let come = stream.peek().map_err(io::Error::other)?;
-            let length = come.len();
-            if length == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            come.consume(length).map_err(io::Error::other)?;
-            bytes += length as u64;
-        }
-        Ok(gigabits(bytes, start.elapsed()))
-    };
-    // The start of a connection is not what is measured.
-    take_for(Duration::from_millis(milliseconds / 5))?;
-    take_for(Duration::from_millis(milliseconds))
+    Ok(move || {
+        let come = stream.peek().map_err(io::Error::other)?;
+        let length = come.len();
+        come.consume(length).map_err(io::Error::other)?;
+        Ok(length)
+    })
 }

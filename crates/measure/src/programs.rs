@@ -59,7 +59,7 @@ pub fn run(name: &str, arguments: &[String]) -> io::Result<()> {
         }
         "native-source" => crate::native::source(text(0)?),
         "native-sink" => crate::native::sink(text(0)?),
-        "native-pull" => in_streams(1, || crate::native::pull(text(0)?, number(1)?)),
+        "native-pull" => in_streams(1, || rate_of(number(1)?, crate::native::taker(text(0)?)?)),
         "pull" => in_streams(streams()?, || pull(text(0)?, number(1)?)),
         "push" => in_streams(streams()?, || push(text(0)?, number(1)?)),
         "echo" => echo(text(0)?),
@@ -163,10 +163,15 @@ fn in_streams(count: u64, one: impl Fn() -> io::Result<f64> + Sync) -> io::Resul
 fn pull(from: &str, milliseconds: u64) -> io::Result<f64> {
     let mut stream = TcpStream::connect(from)?;
     let mut piece = vec![0; PIECE];
-    let mut read_for = |limit: Duration| -> io::Result<f64> {
+    rate_of(milliseconds, || stream.read(&mut piece))
+}
+
+/// Takes bytes by `take`, which says how many they were, for so many milliseconds; gives Gb/s.
+fn rate_of(milliseconds: u64, mut take: impl FnMut() -> io::Result<usize>) -> io::Result<f64> {
+    let mut take_for = |limit: Duration| -> io::Result<f64> {
         let (start, mut bytes) = (Instant::now(), 0_u64);
         while start.elapsed() < limit {
-            let n = stream.read(&mut piece)?;
+            let n = take()?;
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -175,8 +180,8 @@ fn pull(from: &str, milliseconds: u64) -> io::Result<f64> {
         Ok(gigabits(bytes, start.elapsed()))
     };
     // The start of a connection is not what is measured.
-    read_for(Duration::from_millis(milliseconds / 5))?;
-    read_for(Duration::from_millis(milliseconds))
+    take_for(Duration::from_millis(milliseconds / 5))?;
+    take_for(Duration::from_millis(milliseconds))
 }
 
 /// Connects, with CUBIC from the first segment: the machine's default may be another, and one
