@@ -19,7 +19,7 @@ pub(crate) struct AcceptOrder {
 }
 
 impl AcceptOrder {
-    /// What the engine is configured with of all of them: milliseconds by port.
+    /// How the engine is configured by all of them: milliseconds by port.
     pub(crate) fn by_port(all: &[Self]) -> Result<BTreeMap<u16, u32>, BadAccept> {
         once_each(all.iter().map(|order| (order.port, order.within_ms))).map_err(BadAccept::Twice)
     }

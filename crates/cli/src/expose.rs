@@ -238,7 +238,7 @@ impl Connection {
 pub(crate) struct Leads {
     pub(crate) listener: OwnedFd,
     pub(crate) target: SocketAddr,
-    /// What the program learns of each client by.
+    /// How the program learns of each client.
     pub(crate) proxy: Option<Proxy>,
 }
 

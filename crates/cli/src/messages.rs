@@ -22,7 +22,7 @@ pub(crate) struct MessageOrder {
 }
 
 impl MessageOrder {
-    /// What the engine is configured with of all of them.
+    /// How the engine is configured by all of them.
     pub(crate) fn by_port(all: &[Self]) -> Result<BTreeMap<u16, TimedRule>, BadMessages> {
         once_each(all.iter().map(|order| (order.port, order.timed))).map_err(BadMessages::Twice)
     }

@@ -135,7 +135,7 @@ impl Config {
 }
 
 impl Live {
-    /// What an engine is sent of it, at its start and again when it has changed.
+    /// What of it an engine is sent, at its start and again when it has changed.
     pub(crate) fn adjustable(&self) -> Result<Adjustable, Error> {
         Ok(Adjustable {
             users: self.users.clone(),

@@ -1,5 +1,5 @@
 //! What of an engine's set-up can be changed while it runs, and the handle by which other
-//! threads send to a running engine, or that it is to stop.
+//! threads change it, or have the engine stop.
 //!
 //! Whoever runs an engine has its [`Handle`]; `longshore engine` uses it when signals come.
 //! Orders wait in a channel, and the engine takes them when it next looks at its
@@ -78,7 +78,7 @@ enum Order {
     Ask(ControlRequest, Sender<ControlReply>),
 }
 
-/// Sends a running engine what to do, from another thread.
+/// Gives orders to a running engine, from another thread.
 #[derive(Debug, Clone)]
 pub struct Handle {
     orders: Sender<Order>,

@@ -107,7 +107,7 @@ impl Sending {
         Some(pieces.iter().map(|piece| piece.len() as u64).sum())
     }
 
-    /// `len` more bytes are acknowledged: their room is the program's again, which waits for it and
+    /// `len` more bytes are acknowledged: their room is the program's again, which waits for it: that
     /// is reported with what else there is to report.
     #[inline(never)]
     pub fn acknowledge(&mut self, len: u64) {

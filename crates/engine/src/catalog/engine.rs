@@ -1,8 +1,14 @@
 //! What is counted of the engine itself: its turns, what it keeps of sockets, what waits for a later
 //! turn, and what it has had to contain.
 
-use super::{Counter, counter, segments_in};
+use super::{Counted, Counter, counter, segments_in};
+use crate::session::Session;
 use longshore_stack::{HALF_OPEN_BYTES, SOCKET_BYTES};
+
+/// What is counted of each session, of those that there are together.
+fn sum_of_sessions(e: &Counted<'_>, of: impl Fn(&Session) -> u64) -> u64 {
+    e.programs.sessions.iter().map(|(_, s)| of(s)).sum()
+}
 
 /// The section `engine`, but for what is refused to users.
 pub(super) const COUNTERS: &[Counter] = &[
@@ -173,19 +179,13 @@ pub(super) const COUNTERS: &[Counter] = &[
         "foreign_claims",
         "channels",
         "channels claimed for processes of other users, by the sessions that there are",
-        |e| {
-            let sessions = e.programs.sessions.iter();
-            sessions.map(|(_, s)| s.processes.foreign_claims()).sum()
-        },
+        |e| sum_of_sessions(e, |s| s.processes.foreign_claims()),
     ),
     counter(
         "engine",
         "transit_overflows",
         "sockets",
         "sockets in messages that were closed because a session had too many, by the sessions that there are",
-        |e| {
-            let sessions = e.programs.sessions.iter();
-            sessions.map(|(_, s)| s.in_transit.overflows()).sum()
-        },
+        |e| sum_of_sessions(e, |s| s.in_transit.overflows()),
     ),
 ];

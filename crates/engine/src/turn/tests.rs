@@ -10,6 +10,23 @@ use std::sync::Mutex;
 /// The notices; of this test alone.
 static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+/// A frame that means nothing to the engine.
+fn send_any(world: &mut Turned) {
+    let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
+    world.wire.send(&any).unwrap();
+}
+
+/// Asks for a SYN to a neighbour that does not answer.
+fn connect_to_nobody(host: &mut Host, socket: longshore_hostif::SocketId) {
+    let peer: std::net::SocketAddr = "10.0.0.9:80".parse().unwrap();
+    host.put(longshore_hostif::Request::Connect {
+        socket,
+        tag: 1,
+        waiter: None,
+        peer: peer.into(),
+    });
+}
+
 #[test]
 fn the_operator_is_told_of_each_thing_once_with_the_session_that_it_is_about() {
     let mut world = Turned::new();
@@ -51,21 +68,11 @@ fn frames_are_work_and_timers_go_off() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
     world.run_pending();
-    let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
-    world.wire.send(&any).unwrap();
+    send_any(&mut world);
     assert!(world.turn());
     assert!(!world.turn());
-    // A SYN to a neighbour that does not answer.
     let socket = host.open(SocketKind::Stream);
-    host.put(longshore_hostif::Request::Connect {
-        socket,
-        tag: 1,
-        waiter: None,
-        peer: "10.0.0.9:80"
-            .parse::<std::net::SocketAddr>()
-            .unwrap()
-            .into(),
-    });
+    connect_to_nobody(&mut host, socket);
     world.run_pending();
     assert!(!world.turn());
     // It is asked for again in time.
@@ -83,21 +90,12 @@ fn a_turn_in_which_several_things_are_done_says_so() {
     let mut world = Turned::new();
     let [mut host] = world.programs();
     world.run_pending();
-    let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
-    world.wire.send(&any).unwrap();
+    send_any(&mut world);
     host.open(SocketKind::Stream);
     assert!(world.turn(), "a request, and a frame");
     let socket = host.open(SocketKind::Stream);
     world.run_pending();
-    host.put(longshore_hostif::Request::Connect {
-        socket,
-        tag: 1,
-        waiter: None,
-        peer: "10.0.0.9:80"
-            .parse::<std::net::SocketAddr>()
-            .unwrap()
-            .into(),
-    });
+    connect_to_nobody(&mut host, socket);
     assert!(world.turn(), "a request, and what is sent for it");
 }
 
@@ -119,8 +117,7 @@ fn so_many_frames_are_taken_in_a_turn() {
     let mut world = Turned::new();
     world.run_pending();
     for _ in 0..150 {
-        let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
-        world.wire.send(&any).unwrap();
+        send_any(&mut world);
     }
     let frames = |world: &Turned| world.engine.stack.port().counters().rx_frames;
     let before = frames(&world);

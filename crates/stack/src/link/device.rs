@@ -127,24 +127,23 @@ impl Device {
         ether_type: EtherType,
     ) -> [u8; ethernet::HEADER_LEN] {
         let mut bytes = [0; ethernet::HEADER_LEN];
+        self.header(destination, ether_type).emit(&mut bytes);
+        bytes
+    }
+
+    #[inline(always)]
+    fn header(&self, destination: MacAddr, ether_type: EtherType) -> EthernetHeader {
         EthernetHeader {
             destination,
             source: self.mac,
             ether_type,
         }
-        .emit(&mut bytes);
-        bytes
     }
 
     /// Sends an ARP packet.
     pub(super) fn send_arp(&mut self, packet: &ArpPacket, to: MacAddr, counters: &mut Counters) {
         let mut frame = [0; ethernet::HEADER_LEN + arp_wire::PACKET_LEN];
-        let header = EthernetHeader {
-            destination: to,
-            source: self.mac,
-            ether_type: EtherType::Arp,
-        };
-        let at = header.emit(&mut frame);
+        let at = self.header(to, EtherType::Arp).emit(&mut frame);
         packet.emit(frame.get_mut(at..).unwrap_or_default());
         if self.send(&TxFrame::whole(&frame)).is_err() {
             counters.drop(EngineDrop::PortRefused);
@@ -167,12 +166,7 @@ impl Device {
         let link_len = self.capabilities.link_header_len();
         let skip = ethernet::HEADER_LEN - link_len;
         if let (Some(destination), true) = (to, link_len != 0) {
-            let header = EthernetHeader {
-                destination,
-                source: self.mac,
-                ether_type,
-            };
-            header.emit(buffer);
+            self.header(destination, ether_type).emit(buffer);
         }
         let checksum_offset = transport.checksum_at as u16;
         self.port.send(&TxFrame {
