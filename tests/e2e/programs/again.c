@@ -7,14 +7,6 @@ static int stream(void) { return SYS(socket(AF_INET, SOCK_STREAM, 0)); }
 static int stream6(void) { return SYS(socket(AF_INET6, SOCK_STREAM, 0)); }
 static int datagram(void) { return SYS(socket(AF_INET, SOCK_DGRAM, 0)); }
 
-/* An address of ours where nobody listens. */
-static struct sockaddr_in nobody_listens(void) {
-  int fd = my_listener(1);
-  struct sockaddr_in a = name_of(fd);
-  SYS(close(fd));
-  return a;
-}
-
 static struct sockaddr_in6 address6(const char *ip, int port) {
   struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
   IS(inet_pton(AF_INET6, ip, &a.sin6_addr), 1);
@@ -42,7 +34,7 @@ static void disconnect(int fd) {
 /* --- streams --------------------------------------------------------------- */
 
 static void listens_after_a_refused_connect(void) {
-  struct sockaddr_in a = nobody_listens();
+  struct sockaddr_in a = unserved_address();
   int fd = stream();
   FAILS(connect(fd, A(a)), ECONNREFUSED);
   SYS(listen(fd, 8));
@@ -51,7 +43,7 @@ static void listens_after_a_refused_connect(void) {
 }
 
 static void is_bound_after_a_refused_connect(void) {
-  struct sockaddr_in a = nobody_listens(), b = nobody_listens();
+  struct sockaddr_in a = unserved_address(), b = unserved_address();
   int fd = stream();
   FAILS(connect(fd, A(a)), ECONNREFUSED);
   OK(name_of(fd).sin_addr.s_addr == 0);
@@ -61,7 +53,7 @@ static void is_bound_after_a_refused_connect(void) {
   is_reached(fd);
   /* One that its program has bound stays bound. */
   int bound = stream();
-  struct sockaddr_in c = nobody_listens();
+  struct sockaddr_in c = unserved_address();
   SYS(bind(bound, A(c)));
   FAILS(connect(bound, A(a)), ECONNREFUSED);
   OK(same(name_of(bound), c));
@@ -70,10 +62,10 @@ static void is_bound_after_a_refused_connect(void) {
 
 /* What was refused a connection, and has not been told, is bound elsewhere, and told then. */
 static void is_bound_before_it_is_told(void) {
-  struct sockaddr_in a = nobody_listens(), any = address(my_ip(), 0);
+  struct sockaddr_in a = unserved_address(), any = address(my_ip(), 0);
   for (int is_chosen = 0; is_chosen < 2; is_chosen++)
     for (int is_asked = 0; is_asked < 2; is_asked++) {
-      struct sockaddr_in b = nobody_listens();
+      struct sockaddr_in b = unserved_address();
       int fd = stream();
       nonblocking(fd);
       FAILS(connect(fd, A(a)), EINPROGRESS);
@@ -109,7 +101,7 @@ static void is_bound_before_it_is_told(void) {
 /* So is what had a connection; it is disconnected before it has another. */
 static void is_bound_when_it_is_over(void) {
   EACH_PAIR(mine, far) {
-    struct sockaddr_in b = nobody_listens();
+    struct sockaddr_in b = unserved_address();
     far_reset(far), far = -1;
     OK(ready(mine, POLLIN, 10000) & POLLERR);
     char c;
@@ -170,7 +162,7 @@ static void no_peer_when_both_have_ended(void) {
       char c;
       IS(recv(mine, &c, 1, 0), 0);
       FAILS(connect(mine, A(own)), EISCONN);
-      struct sockaddr_in b = nobody_listens();
+      struct sockaddr_in b = unserved_address();
       SYS(bind(mine, A(b)));
       OK(same(name_of(mine), b));
       IS(recv(mine, &c, 1, 0), 0);
@@ -185,7 +177,7 @@ static void no_peer_of_its_own(void) {
   for (int i = 0; i < 100; i++) {
     int fd = stream();
     char c;
-    struct sockaddr_in a = nobody_listens();
+    struct sockaddr_in a = unserved_address();
     SYS(bind(fd, A(a)));
     SYS(connect(fd, A(a)));
     OK(has_peer(fd));
@@ -218,7 +210,7 @@ static void no_peer_once_both_have_ended(void) {
 static void a_listener_listens_again(void) {
   for (int chosen = 0; chosen < 2; chosen++) {
     int fd = stream();
-    struct sockaddr_in a = nobody_listens();
+    struct sockaddr_in a = unserved_address();
     if (chosen)
       SYS(bind(fd, A(a)));
     SYS(listen(fd, 8));
@@ -364,16 +356,16 @@ static void gives_its_port_back_when_reset(void) {
     if (how == 1)
       SYS(bind(client, A(a)));
     if (how == 2)
-      a = nobody_listens(), SYS(bind(client, A(a)));
+      a = unserved_address(), SYS(bind(client, A(a)));
     connected(listener, client, &far);
     a = name_of(client);
     int other = stream();
     FAILS(bind(other, A(a)), EADDRINUSE);
     close_by_reset(far);
     OK(ready(client, POLLIN, 10000) & POLLERR);
-    /* Linux shows the error before it gives the port back; this waits for its lock. */
-    int held;
-    SYS(ioctl(client, FIONREAD, &held));
+    /* Linux shows the error before it gives the port back, both under the socket's lock: what
+     * sets an option waits for that. */
+    set(client, SOL_SOCKET, SO_KEEPALIVE, 0);
     if (how == 2)
       FAILS(bind(other, A(a)), EADDRINUSE);
     else
@@ -388,12 +380,13 @@ static void gives_its_port_back_when_reset(void) {
   FAILS(bind(other, A(a)), EADDRINUSE);
   close_by_reset(client);
   OK(ready(far, POLLIN, 10000) & POLLERR);
+  set(far, SOL_SOCKET, SO_KEEPALIVE, 0);
   SYS(bind(other, A(a)));
 }
 
 /* After an attempt that failed, another is made from another port of the same address. */
 static void connects_again_from_its_address(void) {
-  struct sockaddr_in nobody = nobody_listens(), a = address(my_ip(), 0);
+  struct sockaddr_in nobody = unserved_address(), a = address(my_ip(), 0);
   int fd = stream(), far, other = stream(), listener = my_listener(8);
   SYS(bind(fd, A(a)));
   a = name_of(fd);
@@ -409,7 +402,7 @@ static void connects_again_from_its_address(void) {
  * has accepted. */
 static void connects_from_the_port_of_a_listener(void) {
   for (int how = 0; how < 3; how++) {
-    struct sockaddr_in a = nobody_listens(), to;
+    struct sockaddr_in a = unserved_address(), to;
     int fd = stream(), client = stream(), other = my_listener(8), far;
     SYS(bind(fd, A(a)));
     SYS(listen(fd, 8));
@@ -437,7 +430,7 @@ static void connects_from_the_port_of_a_listener(void) {
 /* Without the peer that it never had, it is not shut down any more, and of what went wrong before
  * it listens, nothing is told. */
 static void begins_anew_without_a_peer(void) {
-  struct sockaddr_in nobody = nobody_listens(), a;
+  struct sockaddr_in nobody = unserved_address(), a;
   int fd = stream(), other = my_listener(8), far;
   FAILS(shutdown(fd, SHUT_RDWR), ENOTCONN);
   disconnect(fd);
@@ -515,7 +508,7 @@ static void reads_nothing_of_an_urgent_byte(void) {
 
 /* Without its peer, a socket has no port either that it was not bound to. */
 static void gives_a_port_back_with_its_peer(void) {
-  struct sockaddr_in there = nobody_listens(), a = nobody_listens();
+  struct sockaddr_in there = unserved_address(), a = unserved_address();
   int fd = datagram();
   SYS(connect(fd, A(there)));
   struct sockaddr_in had = name_of(fd);
@@ -641,7 +634,7 @@ static void a_file_as_a_datagram(void) {
 
 /* A call that asks how much there is does not take the pending error. */
 static void an_error_that_is_not_asked_for(void) {
-  struct sockaddr_in there = nobody_listens();
+  struct sockaddr_in there = unserved_address();
   int fd = datagram(), n = -1;
   SYS(connect(fd, A(there)));
   IS(send(fd, "x", 1, 0), 1);
@@ -799,7 +792,7 @@ static void bound_by_a_child(void) {
 /* A socket that another process uses again is that for all who have it. */
 static void used_again_by_a_child(void) {
   for (int how = 0; how < 2; how++) {
-    struct sockaddr_in a = nobody_listens(), to = nobody_listens();
+    struct sockaddr_in a = unserved_address(), to = unserved_address();
     int fd = stream(), ep = epoll_with(fd), other = my_listener(8), gate[2];
     SYS(pipe(gate));
     if (how == 0) {
@@ -955,17 +948,11 @@ static void ended_by_both_and_disconnected(void) {
   }
 }
 
-/* An address of ours, of IPv6, where nobody listens; mapped: one of IPv4. */
-static struct sockaddr_in6 nobody_listens6(int mapped) {
+/* The like of IPv6; mapped: one of IPv4. */
+static struct sockaddr_in6 unserved_address6(int mapped) {
   char ip[64];
   snprintf(ip, sizeof ip, mapped ? "::ffff:%s" : "%s", mapped ? my_ip() : my_ip6());
-  int fd = stream6();
-  struct sockaddr_in6 a = address6(ip, 0);
-  socklen_t n = sizeof a;
-  SYS(bind(fd, A(a)));
-  SYS(getsockname(fd, (struct sockaddr *)&a, &n));
-  SYS(close(fd));
-  return a;
+  return address6(ip, ntohs(unserved_address().sin_port));
 }
 
 /* An attempt that was refused leaves nothing of its address: what was bound to a port of all
@@ -973,8 +960,8 @@ static struct sockaddr_in6 nobody_listens6(int mapped) {
 static void bound_to_all_after_a_refused_connect(void) {
   for (int how = 0; how < 4; how++) {
     int fd = stream6(), other = how % 2 ? stream() : stream6(), far = how >= 2;
-    struct sockaddr_in6 to = nobody_listens6(how % 2 == 0), any = address6("::", 0);
-    struct sockaddr_in b = nobody_listens();
+    struct sockaddr_in6 to = unserved_address6(how % 2 == 0), any = address6("::", 0);
+    struct sockaddr_in b = unserved_address();
     struct sockaddr_in6 b6 = address6(my_ip6(), ntohs(b.sin_port));
     any.sin6_port = b.sin_port;
     if (far) {
@@ -1005,8 +992,8 @@ static void bound_to_all_after_a_refused_connect(void) {
 static void keeps_its_address_until_it_is_told(void) {
   for (int how = 0; how < 6; how++) {
     int fd = stream6(), other = stream();
-    struct sockaddr_in6 to = nobody_listens6(0), any = address6("::", 0);
-    struct sockaddr_in b = nobody_listens(), all = address("0.0.0.0", ntohs(b.sin_port));
+    struct sockaddr_in6 to = unserved_address6(0), any = address6("::", 0);
+    struct sockaddr_in b = unserved_address(), all = address("0.0.0.0", ntohs(b.sin_port));
     struct sockaddr_in6 b6 = address6(my_ip6(), ntohs(b.sin_port));
     any.sin6_port = b.sin_port;
     nonblocking(fd);
@@ -1037,7 +1024,7 @@ static void keeps_its_address_until_it_is_told(void) {
 static void has_all_addresses_when_it_gives_up(void) {
   int fd = stream6(), listener = stream6();
   struct sockaddr_in6 to = address6(my_ip6(), 0), any = address6("::", 0);
-  struct sockaddr_in b = nobody_listens();
+  struct sockaddr_in b = unserved_address();
   socklen_t n = sizeof to;
   /* Nobody answers once the queue is full. */
   SYS(bind(listener, A(to)));
@@ -1060,7 +1047,7 @@ static void has_all_addresses_when_it_gives_up(void) {
  * interfaces, too, as it is when it has not been used before, and epoll tells of it. */
 static void serves_all_after_a_refused_connect(void) {
   for (int how = 0; how < 6; how++) {
-    struct sockaddr_in a = nobody_listens(), any = nobody_listens();
+    struct sockaddr_in a = unserved_address(), any = unserved_address();
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = 7};
     int fd = stream(), ep = SYS(epoll_create1(0));
     any.sin_addr.s_addr = 0;
@@ -1179,7 +1166,7 @@ static void stream_registered_under_a_descriptor_that_is_gone(void) {
 static void version_after_listening(void) {
   int fd = stream6(), bound = stream6();
   struct sockaddr_in6 any = address6("::", 0);
-  any.sin6_port = nobody_listens().sin_port;
+  any.sin6_port = unserved_address().sin_port;
   SYS(listen(fd, 8));
   int on = 1;
   FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), EINVAL);
@@ -1200,7 +1187,7 @@ static void version_after_listening(void) {
 
 /* How many bytes there are is asked while an error is on its way: it stays to be told. */
 static void counting_takes_no_error(void) {
-  struct sockaddr_in a = nobody_listens(), b = nobody_listens();
+  struct sockaddr_in a = unserved_address(), b = unserved_address();
   for (int i = 0; i < 200; i++) {
     int fd = datagram(), held = -1;
     SYS(connect(fd, A(a)));
@@ -1227,7 +1214,7 @@ static void counting_takes_no_error(void) {
 static void reset_before_it_was_told_of(void) {
   for (int how = 0; how < 8; how++) {
     int listener = my_listener(8), other = my_listener(8);
-    struct sockaddr_in a = name_of(listener), b = name_of(other), to = nobody_listens();
+    struct sockaddr_in a = name_of(listener), b = name_of(other), to = unserved_address();
     int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
     FAILS(connect(fd, A(a)), EINPROGRESS);
     IS(ready(fd, POLLOUT, 10000), POLLOUT);
@@ -1263,7 +1250,7 @@ static void reset_before_it_was_told_of(void) {
 static void keeps_the_wildcard_of_ipv4(void) {
   for (int only = 0; only < 2; only++) {
     int fd = stream6(), other = stream(), listener = stream6();
-    struct sockaddr_in a = nobody_listens(), all = address("0.0.0.0", 0);
+    struct sockaddr_in a = unserved_address(), all = address("0.0.0.0", 0);
     struct sockaddr_in6 any = address6("::", 0), to = address6(my_ip6(), 0);
     socklen_t n = sizeof to;
     any.sin6_port = all.sin_port = a.sin_port;
@@ -1281,7 +1268,7 @@ static void keeps_the_wildcard_of_ipv4(void) {
 
 /* What a child has disconnected is its parent's, too, and tells that of what becomes of it. */
 static void disconnected_by_a_child(void) {
-  struct sockaddr_in to = nobody_listens();
+  struct sockaddr_in to = unserved_address();
   for (int i = 0; i < 60; i++) {
     int listener = my_listener(8), fd = stream(), done[2], end[2];
     struct sockaddr_in a = name_of(listener);

@@ -189,6 +189,25 @@ static inline int my_listener(int backlog) {
   return fd;
 }
 
+/* An address of ours where nobody listens, with a port that is nobody's: one below those
+ * that sockets get which ask for none in particular, so that no such socket, of this check
+ * or of one that runs beside it, gets it before the check has used it. */
+static inline struct sockaddr_in unserved_address(void) {
+  enum { FIRST = 20000, PORTS = 12000 };
+  static unsigned at;
+  if (at == 0)
+    at = (unsigned)getpid() * 97;
+  for (int tries = 0; tries < PORTS; tries++) {
+    struct sockaddr_in a = address(my_ip(), FIRST + ++at % PORTS);
+    int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    int is_free = bind(fd, A(a)) == 0;
+    SYS(close(fd));
+    if (is_free)
+      return a;
+  }
+  FAIL("each port from %d on is in use", FIRST);
+}
+
 /* Calls on a far socket that is still to be made: raw if it is the kernel's. */
 static inline int far_socket(int type) {
   return SYS(far_in_kernel() ? syscall(SYS_socket, AF_INET, type, 0)

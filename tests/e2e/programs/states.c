@@ -3,14 +3,6 @@
 
 static int error_of(int fd) { return option(fd, SOL_SOCKET, SO_ERROR); }
 
-/* An address of ours where nobody listens. */
-static struct sockaddr_in nobody_listens(void) {
-  int fd = my_listener(1);
-  struct sockaddr_in a = name_of(fd);
-  SYS(close(fd));
-  return a;
-}
-
 static int stream(void) { return SYS(socket(AF_INET, SOCK_STREAM, 0)); }
 
 /* Bound to an address of ours. */
@@ -57,7 +49,7 @@ static void accepted_before_the_listener_went(void) {
 /* It keeps a port that it was given by number, is no listener, and can be one again. */
 static void listener_after_shutdown(void) {
   int listener = stream(), other = stream();
-  struct sockaddr_in a = nobody_listens(), b = address(my_ip(), 0);
+  struct sockaddr_in a = unserved_address(), b = address(my_ip(), 0);
   SYS(bind(listener, A(a)));
   SYS(listen(listener, 8));
   SYS(shutdown(listener, SHUT_RD));
@@ -76,7 +68,7 @@ static void listener_after_shutdown(void) {
 /* --- connections that were not made ---------------------------------------- */
 
 static void after_a_refused_connect(void) {
-  struct sockaddr_in a = nobody_listens(), peer;
+  struct sockaddr_in a = unserved_address(), peer;
   socklen_t n = sizeof peer;
   int fd = stream();
   FAILS(connect(fd, A(a)), ECONNREFUSED);
@@ -99,7 +91,7 @@ static void after_a_refused_connect(void) {
 }
 
 static void after_a_refused_connect_in_the_background(void) {
-  struct sockaddr_in a = nobody_listens();
+  struct sockaddr_in a = unserved_address();
   int fd = stream();
   nonblocking(fd);
   int done = connect(fd, A(a));
@@ -116,7 +108,7 @@ static void after_a_refused_connect_in_the_background(void) {
 
 /* SO_ERROR takes the error; the next connect is told that there was none to be told of. */
 static void a_refusal_that_was_asked_for(void) {
-  struct sockaddr_in a = nobody_listens();
+  struct sockaddr_in a = unserved_address();
   int fd = stream();
   nonblocking(fd);
   FAILS(connect(fd, A(a)), EINPROGRESS);
