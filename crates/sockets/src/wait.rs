@@ -12,6 +12,7 @@
 //! ([`LOOKS_VARIABLE`]), so that a wake-up that is missing shows.
 
 mod places;
+mod spin;
 
 use crate::errors::SocketError;
 use crate::host::Host;
@@ -22,14 +23,15 @@ use places::Place;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::cell::{Cell, RefCell};
+pub use spin::SPIN_VARIABLE;
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 #[cfg(any(test, feature = "testing"))]
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest that anybody sleeps before it looks whether the engine lives.
 pub const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -41,35 +43,6 @@ pub const LOOKS_VARIABLE: &str = "LONGSHORE_LOOKS";
 /// How long to sleep where nobody will wake us: there was no waiter left, or
 /// the session is short of memory.
 pub const BLIND_SLEEP: Duration = Duration::from_millis(5);
-/// Times that a thread looks again, giving way in between, before it sleeps.
-const SPINS: u32 = 12;
-/// And how long at the least while the thread is new: a thread that gives way to no other is
-/// through with those in no time, and a processor that has gone to sleep takes as long as this to
-/// be woken. A program that makes one request is over sooner for it; one that serves leaves
-/// the processor to others.
-const AWAKE_FOR: Duration = Duration::from_micros(50);
-/// Waits for which a thread is new.
-const NEW_FOR: u32 = 16;
-/// Sleeps in a row that spinning did not prevent, after which it is given up
-/// but for one time in as many.
-const FAILED_SPINS: u32 = 16;
-/// A thread that keeps the processor as long as this when we give way has work of its own: it is
-/// better to sleep, since a thread that is woken comes before it, and one that gave way after.
-const KEPT: Duration = Duration::from_millis(1);
-
-/// The environment variable that sets how often to look before sleeping.
-pub const SPIN_VARIABLE: &str = "LONGSHORE_SPIN";
-
-fn spins() -> u32 {
-    static CHOSEN: OnceLock<u32> = OnceLock::new();
-    *CHOSEN.get_or_init(|| {
-        std::env::var(SPIN_VARIABLE)
-            .ok()
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(SPINS)
-    })
-}
-
 /// No thread of this process that sleeps looks again, as with [`LOOKS_VARIABLE`].
 #[cfg(any(test, feature = "testing"))]
 pub(crate) static NEVER_LOOKS: AtomicBool = AtomicBool::new(false);
@@ -91,10 +64,6 @@ fn are_looks_wanted(variable: Option<&OsStr>) -> bool {
 
 thread_local! {
     static THREAD_WAITER: RefCell<Option<ThreadWaiter>> = const { RefCell::new(None) };
-    /// Waits that the thread has yet to do before it is no longer new.
-    static NEW: Cell<u32> = const { Cell::new(NEW_FOR) };
-    /// Spins in a row that were in vain.
-    static IN_VAIN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// What a thread has to sleep on.
@@ -135,13 +104,6 @@ pub enum Look {
 
 /// What else, beside the engine, may end a wait: a kernel descriptor.
 pub type Also<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
-
-/// Whether the thread that has so many waits before it is new: one less then.
-fn is_new(left: &Cell<u32>) -> bool {
-    let before = left.get();
-    left.set(before.saturating_sub(1));
-    before != 0
-}
 
 /// The threads of a process that wait: what each sleeps on, and how long it looks before.
 #[derive(Debug, Clone, Copy)]
@@ -229,45 +191,6 @@ impl Threads {
             })
             .ok()
             .flatten()
-    }
-
-    /// Looks again and again for a short while, giving way to others in
-    /// between; less and less where it is in vain.
-    pub fn spin<T>(
-        self,
-        mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
-    ) -> Result<Option<T>, SocketError> {
-        if is_confined() {
-            return Ok(None);
-        }
-        let in_vain = IN_VAIN.try_with(Cell::get).unwrap_or(0);
-        if in_vain >= FAILED_SPINS && !in_vain.is_multiple_of(FAILED_SPINS) {
-            let _ = IN_VAIN.try_with(|c| c.set(in_vain.wrapping_add(1)));
-            return Ok(None);
-        }
-        let began = Instant::now();
-        let (mut spun, most) = (0, spins());
-        let is_new = most != 0 && NEW.try_with(is_new).unwrap_or(false);
-        while spun < most || (is_new && began.elapsed() < AWAKE_FOR) {
-            spun += 1;
-            rustix::thread::sched_yield();
-            self.host.drain_if_free();
-            let found = attempt()?;
-            if found.is_none() && section(|s| s.postponed()) != 0 {
-                // A thread that sleeps then does not, or is not to be disturbed.
-                return Ok(None);
-            }
-            if began.elapsed() >= KEPT {
-                let _ = IN_VAIN.try_with(|c| c.set(FAILED_SPINS + 1));
-                return Ok(found);
-            }
-            if found.is_some() {
-                let _ = IN_VAIN.try_with(|c| c.set(0));
-                return Ok(found);
-            }
-        }
-        let _ = IN_VAIN.try_with(|c| c.set(in_vain.saturating_add(1)));
-        Ok(None)
     }
 
     /// What comes before a sleep: looks, says what was put off, and looks for a short

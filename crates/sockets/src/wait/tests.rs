@@ -91,61 +91,6 @@ fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
     });
 }
 
-/// A thread that looks in vain leaves the processor to others, and looks again now and then.
-#[test]
-fn looks_that_are_in_vain_are_given_up_but_for_some() {
-    let (_engine, host, _directory) = engine();
-    in_a_thread(|| {
-        let mut looked = Vec::new();
-        for _ in 0..100 {
-            let mut looks = 0;
-            let found = host.threads().spin(|| {
-                looks += 1;
-                Ok(None::<()>)
-            });
-            assert_eq!(found, Ok(None));
-            looked.push(looks != 0);
-        }
-        let last = &looked[looked.len() - 64..];
-        let count = last.iter().filter(|looked| **looked).count();
-        assert!((1..=8).contains(&count), "{looked:?}");
-        assert!(looked[0]);
-    });
-    let found = in_a_thread(|| host.threads().spin(|| Ok(Some(5))));
-    assert_eq!(found, Ok(Some(5)));
-    in_a_thread(|| {
-        let fails = host
-            .threads()
-            .spin(|| Err::<Option<()>, _>(SocketError::BrokenPipe));
-        assert_eq!(fails, Err(SocketError::BrokenPipe));
-    });
-}
-
-/// It looks a dozen times, and a new thread at least for as long as a processor that sleeps takes
-/// to be woken; unless another thread has had the processor for long.
-#[test]
-fn a_new_thread_looks_for_longer_than_others() {
-    let (_engine, host, _directory) = engine();
-    let spin = |left: u32| {
-        in_a_thread(|| {
-            NEW.set(left);
-            let (began, mut looks) = (Instant::now(), 0);
-            let found = host.threads().spin(|| {
-                looks += 1;
-                Ok(None::<()>)
-            });
-            assert_eq!(found, Ok(None));
-            assert_eq!(NEW.get(), left.saturating_sub(1));
-            (looks, began.elapsed())
-        })
-    };
-    let (looks, took) = spin(NEW_FOR);
-    assert!(looks >= SPINS || took >= KEPT, "{looks} {took:?}");
-    assert!(took >= AWAKE_FOR, "{took:?}");
-    let (looks, took) = spin(0);
-    assert!(looks == SPINS || took >= KEPT, "{looks} {took:?}");
-}
-
 /// A thread of a test's sleeps until it is woken, and so does one whose user wants that.
 #[test]
 fn threads_look_again_unless_it_is_said_that_they_shall_not() {
@@ -312,15 +257,6 @@ fn an_attempt_is_told_why_it_is_made() {
     assert_eq!(found, Ok(1));
     assert_eq!(looks[0], Look::ByItself);
     assert_eq!(looks.last(), Some(&Look::Woken));
-}
-
-/// A thread is new for so many waits, and then no longer.
-#[test]
-fn a_thread_is_new_for_a_while() {
-    let left = Cell::new(NEW_FOR);
-    assert!((0..NEW_FOR).all(|_| is_new(&left)));
-    assert!((0..3).all(|_| !is_new(&left)));
-    assert_eq!(left.get(), 0);
 }
 
 /// What ends a sleep in the kernel's poll: the eventfd, which is read, what else is waited for, or
