@@ -35,14 +35,17 @@ const KEPT: Duration = Duration::from_millis(1);
 /// How long a thread looks that does so for longer: several times what it takes to wake a
 /// processor that sleeps, as there may be two or three to be woken on the way.
 const LONG: Duration = Duration::from_micros(200);
+/// And how soon that has to find something, once all on the way look so: a thread that is asked
+/// 5,000 times a second would else keep half of a processor for nothing.
+const SOON: Duration = Duration::from_micros(150);
 /// Waits in which the usual looks found nothing, after which longer ones are tried.
 const UNTIL_TRIED: u32 = 32;
-/// And after a trial that failed.
+/// And after a trial that failed, or longer looks that no longer find enough.
 const UNTIL_TRIED_AGAIN: u32 = 1024;
 /// Waits in a row in which longer looks have to find something when they are tried.
 const TRIALS: u32 = 8;
-/// What a longer look in vain counts, of what it is given up at; one that finds something takes
-/// one off. So one in five may be in vain.
+/// What a longer look counts that finds nothing, or not soon, of what it is given up at; one that
+/// does takes one off. So one in five may be in vain.
 const VAIN: u32 = 4;
 const MOST_VAIN: u32 = 16;
 
@@ -81,25 +84,22 @@ enum Longer {
 }
 
 impl Longer {
-    /// After a wait in which something was `found`, or the thread had to sleep.
-    fn after(self, found: bool) -> Self {
+    /// After a wait in which something was found after so long, or the thread had to sleep.
+    fn after(self, found: Option<Duration>) -> Self {
         match (self, found) {
             // What the usual looks find needs no longer ones.
-            (Self::No { .. }, true) => self,
-            (Self::No { left: 0 }, false) => Self::Tried { found: 0 },
-            (Self::No { left }, false) => Self::No { left: left - 1 },
-            (Self::Tried { found }, true) if found + 1 == TRIALS => Self::Yes { vain: 0 },
-            (Self::Tried { found }, true) => Self::Tried { found: found + 1 },
-            (Self::Tried { .. }, false) => Self::No {
-                left: UNTIL_TRIED_AGAIN,
-            },
-            (Self::Yes { vain }, true) => Self::Yes {
+            (Self::No { .. }, Some(_)) => self,
+            (Self::No { left: 0 }, None) => Self::Tried { found: 0 },
+            (Self::No { left }, None) => Self::No { left: left - 1 },
+            (Self::Tried { found }, Some(_)) if found + 1 == TRIALS => Self::Yes { vain: 0 },
+            (Self::Tried { found }, Some(_)) => Self::Tried { found: found + 1 },
+            (Self::Yes { vain }, Some(after)) if after <= SOON => Self::Yes {
                 vain: vain.saturating_sub(1),
             },
-            (Self::Yes { vain }, false) if vain + VAIN < MOST_VAIN => {
-                Self::Yes { vain: vain + VAIN }
-            }
-            (Self::Yes { .. }, false) => Self::No { left: UNTIL_TRIED },
+            (Self::Yes { vain }, _) if vain + VAIN < MOST_VAIN => Self::Yes { vain: vain + VAIN },
+            (Self::Tried { .. } | Self::Yes { .. }, _) => Self::No {
+                left: UNTIL_TRIED_AGAIN,
+            },
         }
     }
 }
@@ -126,13 +126,13 @@ impl Looks {
         }
     }
 
-    /// After a wait in which something was `found`, or the thread had to sleep.
-    fn after(self, found: bool) -> Self {
+    /// After a wait in which something was found after so long, or the thread had to sleep.
+    fn after(self, found: Option<Duration>) -> Self {
         Self {
             new: self.new.saturating_sub(1),
             in_vain: match found {
-                true => 0,
-                false => self.in_vain.saturating_add(1),
+                Some(_) => 0,
+                None => self.in_vain.saturating_add(1),
             },
             longer: self.longer.after(found),
         }
@@ -154,7 +154,8 @@ thread_local! {
 
 /// What came of looking.
 enum Looked<T> {
-    Found(T),
+    /// This, after so long.
+    Found(T, Duration),
     InVain,
     /// Another thread kept the processor for long; what there was then.
     Kept(Option<T>),
@@ -181,8 +182,8 @@ impl Threads {
             false => self.look_for(looks.at_least(), attempt)?,
         };
         let (after, found) = match looked {
-            Looked::Found(found) => (looks.after(true), Some(found)),
-            Looked::InVain => (looks.after(false), None),
+            Looked::Found(found, took) => (looks.after(Some(took)), Some(found)),
+            Looked::InVain => (looks.after(None), None),
             Looked::Kept(found) => (looks.after_kept(), found),
             Looked::Disturbed => (looks, None),
         };
@@ -210,7 +211,7 @@ impl Threads {
                 return Ok(Looked::Kept(found));
             }
             if let Some(found) = found {
-                return Ok(Looked::Found(found));
+                return Ok(Looked::Found(found, took));
             }
             spun += 1;
             if spun >= most && took >= at_least {

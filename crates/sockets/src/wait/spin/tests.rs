@@ -31,8 +31,15 @@ fn with(longer: Longer) -> Looks {
     }
 }
 
-/// After waits that found something or did not.
-fn after(waits: &[bool], longer: Longer) -> Longer {
+/// Waits after which something was found: at once, as late as counts for longer looks, and too
+/// late; and one in vain.
+const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+const JUST: Option<Duration> = Some(SOON);
+const LATE: Option<Duration> = Some(SOON.saturating_add(Duration::from_nanos(1)));
+const VAINLY: Option<Duration> = None;
+
+/// After such waits.
+fn after(waits: &[Option<Duration>], longer: Longer) -> Longer {
     waits.iter().fold(longer, |l, found| l.after(*found))
 }
 
@@ -85,10 +92,10 @@ fn a_thread_is_new_for_a_while() {
     let mut looks = Looks::NEW;
     for _ in 0..NEW_FOR {
         assert_eq!(looks.at_least(), AWAKE_FOR);
-        looks = looks.after(true);
+        looks = looks.after(AT_ONCE);
     }
     assert_eq!(looks.at_least(), Duration::ZERO);
-    assert_eq!(looks.after(true), looks);
+    assert_eq!(looks.after(AT_ONCE), looks);
 }
 
 /// A trial, and the waits of a thread that nearly always finds something so, are longer.
@@ -116,46 +123,44 @@ fn a_thread_that_looks_for_longer_does_so_for_its_time() {
 fn longer_looks_are_tried_after_some_waits_in_vain() {
     let mut looks = Looks::NEW;
     for _ in 0..UNTIL_TRIED {
-        looks = looks.after(false);
+        looks = looks.after(VAINLY);
     }
     assert_eq!(looks.longer, Longer::No { left: 0 });
-    looks = looks.after(false);
+    looks = looks.after(VAINLY);
     assert_eq!(looks.longer, Longer::Tried { found: 0 });
     assert!(!looks.passes_over() && looks.in_vain > FAILED_SPINS);
     // What the usual looks find needs none.
     let usual = Longer::No { left: 5 };
-    assert_eq!(after(&[true; 100], usual), usual);
+    assert_eq!(after(&[AT_ONCE; 100], usual), usual);
+}
+
+const AGAIN: Longer = Longer::No {
+    left: UNTIL_TRIED_AGAIN,
+};
+
+/// Each of a trial's waits has to find something, though not soon: others still sleep.
+#[test]
+fn a_trial_is_passed_by_waits_that_all_find_something() {
+    let tried = Longer::Tried { found: 0 };
+    let almost = after(&[LATE; TRIALS as usize - 1], tried);
+    assert_eq!(almost.after(VAINLY), AGAIN);
+    assert_eq!(almost.after(LATE), Longer::Yes { vain: 0 });
 }
 
 #[test]
 fn longer_looks_are_kept_while_one_in_five_at_the_most_is_in_vain() {
-    let tried = Longer::Tried { found: 0 };
-    let all_but_last = [true; TRIALS as usize - 1];
-    let almost = after(&all_but_last, tried);
-    let again = Longer::No {
-        left: UNTIL_TRIED_AGAIN,
-    };
-    assert_eq!(
-        almost.after(false),
-        again,
-        "each of a trial's has to find something"
-    );
     let yes = Longer::Yes { vain: 0 };
-    assert_eq!(almost.after(true), yes);
-    let one_in_five = [false, true, true, true, true];
-    assert_eq!(after(&one_in_five.repeat(50), yes), yes);
-    let one_in_four = [false, true, true, true];
-    let given_up = after(&one_in_four.repeat(20), yes);
-    assert!(matches!(given_up, Longer::No { .. }), "{given_up:?}");
-    let vain = (MOST_VAIN / VAIN) as usize;
-    assert!(matches!(
-        after(&vec![false; vain - 1], yes),
-        Longer::Yes { .. }
-    ));
-    assert_eq!(
-        after(&vec![false; vain], yes),
-        Longer::No { left: UNTIL_TRIED }
-    );
+    for vain in [VAINLY, LATE] {
+        let one_in_five = [vain, JUST, AT_ONCE, JUST, JUST];
+        assert_eq!(after(&one_in_five.repeat(50), yes), yes);
+        let one_in_four = [vain, JUST, JUST, JUST];
+        let given_up = after(&one_in_four.repeat(20), yes);
+        assert!(matches!(given_up, Longer::No { .. }), "{given_up:?}");
+        let most = (MOST_VAIN / VAIN) as usize;
+        let almost = after(&vec![vain; most - 1], yes);
+        assert!(matches!(almost, Longer::Yes { .. }));
+        assert_eq!(almost.after(vain), AGAIN);
+    }
 }
 
 /// Where another thread kept the processor, a thread sleeps at once for some waits.
