@@ -113,7 +113,7 @@ fn who_has_received_may_be_gone_before_it_is_sent() {
         drop(way.source);
         way.sink.finish().unwrap();
         // The engine knows of it.
-        world.proxy.flush().unwrap();
+        world.proxy.messages().flush().unwrap();
         sleep(Duration::from_millis(50));
         world.gate.store(false, Ordering::Release);
         assert!(read_all(&way.receiver, LEN) == sent[..moved]);

@@ -163,8 +163,8 @@ fn who_has_sent_and_received_may_be_gone_before_it_is_passed_on() {
             for end in ends {
                 drop(end);
                 // The engine knows of it.
-                world.proxy.flush().unwrap();
-                other.flush().unwrap();
+                world.proxy.messages().flush().unwrap();
+                other.messages().flush().unwrap();
                 sleep(Duration::from_millis(10));
             }
             // Others take what memory is free.
@@ -268,7 +268,7 @@ fn circles_keep_nothing() {
                 Err(e) => panic!("{e:?}"),
             }
         }
-        world.proxy.flush().unwrap();
+        world.proxy.messages().flush().unwrap();
     }
     assert!(world.forwarded() > 400_000, "{}", world.forwarded());
     drop((a, a_end, b, b_end));

@@ -86,7 +86,7 @@ pub(crate) fn to_engine(fd: RawFd, undecided: Undecided) -> Result<Socket, Socke
     let flags = open_flags(fd, undecided.v6, options);
     // Others find it by its inode, once the engine knows of it.
     let found_by = if undecided.shared { 0 } else { inode(fd) };
-    let socket = host.open(kind, flags, found_by)?;
+    let socket = host.sockets().open(kind, flags, found_by)?;
     socket.set_host_bits(options << host_bits::OPTIONS_SHIFT);
     options::replay(fd, &socket, options)?;
     socket
@@ -226,7 +226,10 @@ pub(crate) fn renew(fd: RawFd, old: &Socket) -> Result<(), SocketError> {
     let mut flags = open_flags(fd, v6, options);
     // What the kernel's half says of this may be out of date.
     flags.set(OpenFlags::V6ONLY, v6 && old.options().is_v6_only());
-    let new = old.host().open(SocketKind::Stream, flags, inode(fd))?;
+    let new = old
+        .host()
+        .sockets()
+        .open(SocketKind::Stream, flags, inode(fd))?;
     new.set_host_bits(options << host_bits::OPTIONS_SHIFT);
     options::give_switches(fd, old);
     options::replay(fd, &new, options)?;
@@ -275,7 +278,10 @@ pub(crate) fn disconnect_kernel_side(fd: RawFd) {
 #[cold]
 pub(crate) fn follow(fd: RawFd, old: Socket) -> Socket {
     let host = old.host();
-    let found = host.find_inode(inode(fd)).and_then(|id| host.inherit(id));
+    let found = host
+        .sockets()
+        .find_inode(inode(fd))
+        .and_then(|id| host.sockets().inherit(id));
     let Some(new) = found.filter(|new| new.id() != old.id()) else {
         return old;
     };
@@ -378,7 +384,10 @@ pub(crate) fn inherit(host: &'static Host, fd: RawFd) -> bool {
     if inode == 0 || !fds::is_kernels(fd) || !fds::has_room_for(fd) {
         return false;
     }
-    let found = host.find_inode(inode).and_then(|id| host.inherit(id));
+    let found = host
+        .sockets()
+        .find_inode(inode)
+        .and_then(|id| host.sockets().inherit(id));
     match found {
         Some(socket) => {
             fds::put(fd, Entry::Engine(socket.into_use()));
@@ -396,7 +405,10 @@ pub(crate) fn look_for(fd: RawFd, undecided: Undecided) -> Entry {
     let Some(host) = place::attached() else {
         return as_it_was;
     };
-    let found = host.find_inode(inode(fd)).and_then(|id| host.inherit(id));
+    let found = host
+        .sockets()
+        .find_inode(inode(fd))
+        .and_then(|id| host.sockets().inherit(id));
     let Some(socket) = found else {
         // A datagram socket is bound by each send, whoever is to have it.
         if !undecided.stream || bound_by_kernel(fd).is_none() {

@@ -141,7 +141,7 @@ pub(crate) fn engine(fd: RawFd) -> Option<Socket> {
         None if is_engines_by_another(fd) => TABLE.engines(fd)?,
         None => return None,
     };
-    let socket = place::attached()?.acquire(id)?;
+    let socket = place::attached()?.sockets().acquire(id)?;
     if socket.is_replaced() {
         return Some(follow(fd, socket));
     }

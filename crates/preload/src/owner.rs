@@ -128,7 +128,9 @@ fn send_owner(fd: RawFd, socket: &Socket) {
         false => &[libc::SIGURG],
     };
     let (host, id) = (socket.host(), socket.id());
-    let raising = host.owner_signals(id, signals.len() as u32);
+    let raising = host
+        .descriptor_requests()
+        .owner_signals(id, signals.len() as u32);
     let is_set = raising.len() == signals.len()
         && signals
             .iter()
@@ -142,7 +144,7 @@ fn send_owner(fd: RawFd, socket: &Socket) {
             std::io::Error::last_os_error()
         );
     }
-    let _ = host.owner_is_set(id);
+    let _ = host.descriptor_requests().owner_is_set(id);
 }
 
 /// Whether the owner of the socket behind `fd` wants SIGIO. With another signal

@@ -334,7 +334,7 @@ fn replace(all: &mut Vec<Reference>, which: impl Fn(&Reference) -> bool) {
 
 impl Reference {
     fn give_back(&mut self, len: usize) {
-        if let Some(socket) = self.host.acquire(self.kept.socket()) {
+        if let Some(socket) = self.host.sockets().acquire(self.kept.socket()) {
             let _ = socket.keeping().give_back(&mut self.kept, len);
         }
     }
@@ -414,7 +414,7 @@ pub(crate) fn send(
         return Ok(None);
     };
     let reference = &mut all[at];
-    let source = reference.host.acquire(reference.kept.socket());
+    let source = reference.host.sockets().acquire(reference.kept.socket());
     let sent = match source.filter(|_| reference.note_read()) {
         Some(source) => {
             let forwarding = source.forwarding(sink);

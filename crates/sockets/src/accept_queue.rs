@@ -33,12 +33,16 @@ impl<'a> AcceptQueue<'a> {
             _ => return Err(SocketError::Refused(Errno::INVAL)),
         }
         let socket = self.socket.id;
-        let answer = self.socket.host.call(|tag, waiter| Request::Listen {
-            socket,
-            tag,
-            waiter,
-            backlog,
-        })?;
+        let answer = self
+            .socket
+            .host
+            .messages()
+            .call(|tag, waiter| Request::Listen {
+                socket,
+                tag,
+                waiter,
+                backlog,
+            })?;
         if answer.address.get().is_some() {
             block.set_local(answer.address);
         }
@@ -82,6 +86,7 @@ impl<'a> AcceptQueue<'a> {
             .edges(block, self.socket.id, EdgeFlags::SHUT_RD);
         self.socket
             .host
+            .messages()
             .report_all([accepted, shut].into_iter(), Wake::Now)?;
         // Those that wait are reset, and may be sockets of this session.
         self.socket.host.under_way().note_done_to_own();
@@ -113,7 +118,7 @@ impl<'a> AcceptQueue<'a> {
             return Err(SocketError::Refused(Errno::INVAL));
         }
         if !self.has_connection() {
-            self.socket.host.catch_up();
+            self.socket.host.messages().catch_up();
         }
         if !self.has_connection() {
             self.socket.host.under_way().wait();
@@ -124,7 +129,7 @@ impl<'a> AcceptQueue<'a> {
         let prepared = prepare()?;
         let (accepted, record) = self.take_connection()?;
         if block.flags().contains(BlockFlags::HAS_ENTERING) {
-            let _ = self.socket.host.wake_engine();
+            let _ = self.socket.host.messages().wake_engine();
         }
         let accepted = accepted.ok_or(SocketError::Refused(Errno::CONNABORTED))?;
         accepted.set_host_bits(host_bits::CONNECT_REPORTED);
@@ -161,13 +166,15 @@ impl<'a> AcceptQueue<'a> {
             }
             let ours = record.subscriber.map(u32::from) == Some(host.own_channel());
             let is_known = ours && host.held_sockets.knows_waiting(self.socket.id);
-            let accepted = host.hold_accepted(record.socket, is_known);
+            let accepted = host.sockets().hold_accepted(record.socket, is_known);
             block.rcv.done.store(next, Ordering::Release);
             advance(&block.rcv.reported, next);
             let request = host.edges(block, self.socket.id, EdgeFlags::empty());
             // The engine counts who waits, but need not know it now, unless somebody
             // waits for this. It looks at what is published after it has marked the line.
-            let _ = host.report_accepted(&request, record.socket, ours);
+            let _ = host
+                .messages()
+                .report_accepted(&request, record.socket, ours);
             Waiter::fence();
             return Ok((accepted, record));
         }

@@ -30,7 +30,7 @@ impl<'a> Addresses<'a> {
     /// ENOTCONN without one.
     pub fn peer(self) -> Result<SocketAddr, SocketError> {
         self.socket.pair_end().await_reset();
-        self.socket.host.catch_up();
+        self.socket.host.messages().catch_up();
         let block = self.socket.block();
         let connected = match block.state() {
             SocketState::Connected | SocketState::Closing => true,
@@ -55,12 +55,16 @@ impl<'a> Addresses<'a> {
         flags.set(BlockFlags::PORT_GIVEN, keeps);
         flags.set(BlockFlags::ADDRESS_GIVEN, !local.ip().is_unspecified());
         let local = Address::from(local);
-        let answer = self.socket.host.call(|tag, waiter| Request::Bind {
-            socket,
-            tag,
-            waiter,
-            local,
-        });
+        let answer = self
+            .socket
+            .host
+            .messages()
+            .call(|tag, waiter| Request::Bind {
+                socket,
+                tag,
+                waiter,
+                local,
+            });
         let answer = answer.inspect_err(|e| self.forget_after(*e))?;
         let block = self.socket.block();
         block.set_local(answer.address);

@@ -315,13 +315,15 @@ mod tests {
         for (read, reported) in [(400, 0), (400, 0), (200, 1000), (200, 1000)] {
             let mut buf = vec![0; read];
             assert_eq!(reader.read(&mut buf).unwrap(), read);
-            host.flush().unwrap();
+            host.messages().flush().unwrap();
             assert_eq!(block.rcv.reported.load(Ordering::Relaxed), reported);
         }
         // What was little becomes much.
         block.unreported_limit.store(200, Ordering::Relaxed);
-        host.list_unreported(reader.socket().id()).unwrap();
-        host.flush().unwrap();
+        host.sockets()
+            .list_unreported(reader.socket().id())
+            .unwrap();
+        host.messages().flush().unwrap();
         assert_eq!(block.rcv.reported.load(Ordering::Relaxed), 1200);
     }
 }

@@ -230,7 +230,7 @@ mod tests {
         let silent = Engine::address(SILENT_PORT);
         let canceller = Canceller::new();
         for kind in [SocketKind::Stream, SocketKind::Datagram] {
-            let socket = host.open(kind, OpenFlags::empty(), 0).unwrap();
+            let socket = host.sockets().open(kind, OpenFlags::empty(), 0).unwrap();
             let call = canceller.begin(Call::Connects).unwrap();
             assert_eq!(canceller.cancel(), Ok(CancelOutcome::Cancelled));
             assert_eq!(canceller.cancel(), Ok(CancelOutcome::NotFound));
@@ -247,6 +247,7 @@ mod tests {
         }
         // One that waits for another's attempt is told of it, too.
         let socket = host
+            .sockets()
             .open(SocketKind::Stream, OpenFlags::empty(), 0)
             .unwrap();
         assert_eq!(

@@ -92,7 +92,7 @@ impl<'a> Connector<'a> {
     /// Catches up with the engine. Of a connection of which no call has told yet, what is on its way
     /// to this socket counts, too, as it would have come on Linux: that its listener is gone.
     pub fn catch_up_unreported(self) {
-        self.socket.host.catch_up();
+        self.socket.host.messages().catch_up();
         if self.socket.block().state() == SocketState::Connected
             && self.socket.host_bits() & host_bits::CONNECT_REPORTED == 0
         {
@@ -107,7 +107,7 @@ impl<'a> Connector<'a> {
         may_ask: impl FnOnce() -> Result<(), SocketError>,
     ) -> Result<Answer, SocketError> {
         let socket = self.socket.id;
-        self.socket.host.call_if(|tag, waiter| {
+        self.socket.host.messages().call_if(|tag, waiter| {
             may_ask()?;
             Ok(Request::Connect {
                 socket,
@@ -137,7 +137,7 @@ impl<'a> Connector<'a> {
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
     pub fn cancel(self) -> Result<CancelOutcome, SocketError> {
-        self.socket.host.catch_up();
+        self.socket.host.messages().catch_up();
         if !self.socket.is_connecting() {
             return Ok(CancelOutcome::NotFound);
         }
@@ -150,11 +150,15 @@ impl<'a> Connector<'a> {
             });
         }
         let socket = self.socket.id;
-        let answer = self.socket.host.call(|tag, waiter| Request::Cancel {
-            socket,
-            tag,
-            waiter,
-        });
+        let answer = self
+            .socket
+            .host
+            .messages()
+            .call(|tag, waiter| Request::Cancel {
+                socket,
+                tag,
+                waiter,
+            });
         match answer {
             Ok(_) => Ok(CancelOutcome::Cancelled),
             Err(SocketError::Refused(Errno::ALREADY)) => Ok(CancelOutcome::UnderWay),
@@ -197,7 +201,7 @@ impl<'a> Connector<'a> {
         let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
         let host = self.socket.host;
         let request = host.edges(self.socket.block(), self.socket.id, both);
-        host.report(&request, Wake::Now)
+        host.messages().report(&request, Wake::Now)
     }
 
     /// It is new, and in the place of `old`, whose connection is over or whose attempt to connect

@@ -169,13 +169,17 @@ impl<'a> Datagrams<'a> {
     pub fn change_group(self, group: IpAddr, join: bool) -> Result<(), SocketError> {
         let socket = self.socket.id;
         let group = Address::from(SocketAddr::new(group, 0));
-        let answer = self.socket.host.call(|tag, waiter| Request::Group {
-            socket,
-            tag,
-            waiter,
-            group,
-            join,
-        });
+        let answer = self
+            .socket
+            .host
+            .messages()
+            .call(|tag, waiter| Request::Group {
+                socket,
+                tag,
+                waiter,
+                group,
+                join,
+            });
         answer.map(|_| ())
     }
 
@@ -221,7 +225,7 @@ impl<'a> Datagrams<'a> {
             return 0;
         };
         if peeked.is_empty() {
-            self.socket.host.end_turn();
+            self.socket.host.messages().end_turn();
         }
         let mut header = [0; DATAGRAM_HEADER];
         if peeked.len() < DATAGRAM_HEADER || peeked.read_at(0, &mut header).is_err() {

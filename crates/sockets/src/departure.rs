@@ -332,12 +332,16 @@ impl<'a> Datagrams<'a> {
         {
             let (socket, to) = (self.socket.id, Address::from(to));
             // Where the engine cannot be told, its end is what the next call tells of.
-            let _ = self.socket.host.call(|tag, waiter| Request::TooLong {
-                socket,
-                tag,
-                waiter,
-                to,
-            });
+            let _ = self
+                .socket
+                .host
+                .messages()
+                .call(|tag, waiter| Request::TooLong {
+                    socket,
+                    tag,
+                    waiter,
+                    to,
+                });
         }
         SocketError::Refused(Errno::MSGSIZE)
     }

@@ -5,13 +5,17 @@
 //! them. The child claims the channel and has the same sockets; the engine
 //! finds out by the eventfd that is written to.
 
+mod reservation;
+
+pub use reservation::Reservation;
+
 use crate::fork_lock::{ForkGuard, OnlyThread};
 use crate::host::{Dispatch, Host, own_pid};
 use crate::ready_sets::ReadySets;
 use crate::unfinished::Unfinished;
 use longshore_hostif::attach::Joined;
-use longshore_hostif::{ChannelState, REGISTERED, SocketId};
-use longshore_ring::{forget_thread_id, is_confined};
+use longshore_hostif::{ChannelState, SocketId};
+use longshore_ring::forget_thread_id;
 use rustix::process::getppid;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -21,9 +25,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub struct Forking {
     host: &'static Host,
-    channel: Option<u32>,
-    /// Which of the channel's reservations it is.
-    number: u32,
+    reservation: Option<Reservation>,
     unfinished: Option<ForkGuard<'static, Unfinished>>,
     unreported: Option<ForkGuard<'static, Vec<SocketId>>>,
     dispatch: Option<ForkGuard<'static, Dispatch>>,
@@ -33,78 +35,16 @@ pub struct Forking {
 
 impl Host {
     /// Reserves a channel with a copy of what this process holds.
-    pub fn reserve_channel(&'static self) -> Option<u32> {
+    pub fn reserve_channel(&'static self) -> Option<Reservation> {
         if self.is_gone() {
             return None;
         }
         self.under_way().await_before_giving();
-        self.share_all();
-        let own = self.own_channel();
-        let arena = &self.arena;
-        let channel =
-            (0..arena.geometry().channels).find(|channel| arena.control(*channel).reserve())?;
-        let control = arena.control(channel);
-        arena.header().reservations.fetch_add(1, Ordering::AcqRel);
-        control.pid.store(self.identity.pid(), Ordering::Release);
-        arena.reset_channel(channel);
-        for (to, from) in arena.held(channel).iter().zip(arena.held(own)) {
-            to.store(from.load(Ordering::Acquire), Ordering::Release);
-        }
+        self.sockets().share_all();
+        let reservation = Reservation::take(self)?;
         // Other threads may have got sockets meanwhile.
-        self.share_all();
-        Some(channel)
-    }
-
-    /// Takes a socket out of a reservation: the child will not inherit it.
-    pub fn leave_out(&self, channel: u32, socket: SocketId) {
-        self.arena.set_held(channel, socket.index, false);
-    }
-
-    /// Gives a reservation back that no child took, if it is still ours.
-    pub fn drop_reservation(&self, channel: u32) {
-        let control = self.arena.control(channel);
-        let ours = control.state() == ChannelState::Reserved
-            && control.pid.load(Ordering::Acquire) == self.identity.pid();
-        if !ours {
-            return;
-        }
-        for word in self.arena.held(channel) {
-            word.store(0, Ordering::Release);
-        }
-        control.change_state(ChannelState::Reserved, ChannelState::Free);
-    }
-
-    /// Claims a reserved channel for a child that libc made without us: it holds
-    /// what is in it until the child's own shim takes over, or it ends.
-    pub fn give_reservation(&self, channel: u32, child: u32) {
-        if self.identity.has_other_pids() {
-            // The engine could not know it by this pid. It keeps the reservation for a
-            // while, in which the child joins by itself.
-            return;
-        }
-        let control = self.arena.control(channel);
-        // The engine may have given it to another process, whose pid is to stay.
-        let ours = self.identity.pid();
-        let named = control
-            .pid
-            .compare_exchange(ours, child, Ordering::AcqRel, Ordering::Relaxed);
-        if named.is_ok() && control.change_state(ChannelState::Reserved, ChannelState::Claimed) {
-            self.session.channel(channel).flag();
-            self.ring_engine();
-        }
-    }
-
-    /// What stands for this process, `pid`, in `channel`, which it is about to claim: its
-    /// pid, if that is the same for the engine. If not, the engine finds out who it is by a
-    /// connection that it makes.
-    fn name_for_engine(&self, channel: u32, pid: u32) -> u32 {
-        if !self.identity.has_other_pids() || is_confined() {
-            return pid;
-        }
-        match self.connection.claim(channel) {
-            Ok(()) => REGISTERED | channel,
-            Err(_) => pid,
-        }
+        self.sockets().share_all();
+        Some(reservation)
     }
 
     /// Keeps the sets of sockets as they are while a child is made without [`Host::before_fork`]:
@@ -115,22 +55,17 @@ impl Host {
 
     /// Before the fork.
     pub fn before_fork(&'static self) -> Forking {
-        let _ = self.flush();
+        let _ = self.messages().flush();
         self.under_way().await_before_giving();
         let unfinished = self.unfinished.enter().ok();
         let unreported = self.unreported.enter().ok();
-        let dispatch = self.stop_dispatch();
+        let dispatch = self.channel.stop();
         let ready_sets = self.ready_sets.enter().ok();
         let kept = self.kept.enter().ok();
-        let channel = self.reserve_channel();
-        let number = channel.map_or(0, |c| {
-            let control = self.arena.control(c);
-            control.reservations.load(Ordering::Acquire)
-        });
+        let reservation = self.reserve_channel();
         Forking {
             host: self,
-            channel,
-            number,
+            reservation,
             unfinished,
             unreported,
             dispatch,
@@ -161,8 +96,8 @@ impl Host {
         self.unfinished.replace(only, Unfinished::default());
         self.kept.replace(only, BTreeMap::new());
         let channel_words = self.session.channel(channel);
-        let dispatch = Dispatch::new(channel_words, self.held_sockets.capacity());
-        self.dispatch.replace(only, dispatch);
+        self.channel
+            .begin_anew(only, channel_words, self.held_sockets.capacity());
         let left = self
             .ready_sets
             .enter()
@@ -179,7 +114,7 @@ impl Host {
             }
         }
         // What it was held for and has no descriptor of.
-        self.drop_unused();
+        self.sockets().drop_unused();
         left.unwrap_or_default()
     }
 
@@ -195,35 +130,10 @@ impl Host {
 #[derive(Debug)]
 pub struct HeldSets(#[expect(dead_code, reason = "a lock")] Option<ForkGuard<'static, ReadySets>>);
 
-/// What a parent has reserved for the child that it has just made.
-#[derive(Debug, Clone, Copy)]
-pub struct Reservation {
-    host: &'static Host,
-    channel: u32,
-    number: u32,
-}
-
-impl Reservation {
-    /// Says which child that is, so that the engine finds out if it dies before it has
-    /// taken the channel.
-    pub fn is_for(self, child: u32) {
-        if self.host.identity.has_other_pids() {
-            return;
-        }
-        let control = self.host.arena.control(self.channel);
-        control.name_child(self.number, child);
-    }
-}
-
 impl Forking {
     /// In the parent, after the fork.
     pub fn in_parent(self) -> Option<Reservation> {
-        let channel = self.channel?;
-        Some(Reservation {
-            host: self.host,
-            channel,
-            number: self.number,
-        })
+        self.reservation
     }
 
     /// In the child. `descriptors` says how many descriptors it has for each
@@ -239,7 +149,7 @@ impl Forking {
         // Its parent's threads need not have their answers before a fork.
         host.query.recover(only, || ());
         self.leave_to_parent();
-        let Some(channel) = self.channel else {
+        let Some(reservation) = self.reservation else {
             drop(self);
             if host.is_gone() {
                 host.be_cut_off();
@@ -256,7 +166,8 @@ impl Forking {
         if getppid().is_none() {
             host.identity.leave_namespace();
         }
-        let pid = host.name_for_engine(channel, own_pid());
+        let channel = reservation.channel();
+        let pid = reservation.name_of_child(own_pid());
         host.identity.take_channel(channel, pid);
         for (id, count) in descriptors {
             host.held_sockets.set_count(id, count);
@@ -266,7 +177,7 @@ impl Forking {
             let control = host.arena.control(channel);
             control.pid.store(pid, Ordering::Release);
             let claimed = control.change_state(ChannelState::Reserved, ChannelState::Claimed);
-            dispatch.channel.flag();
+            dispatch.flag();
             if !claimed {
                 drop(self);
                 host.cut_off(
@@ -284,7 +195,7 @@ impl Forking {
     /// the child's descriptors are counted, what it has begun and what it keeps.
     fn leave_to_parent(&mut self) {
         let host = self.host;
-        let parents: Vec<SocketId> = host.held().collect();
+        let parents: Vec<SocketId> = host.sockets().held().collect();
         for id in parents {
             host.held_sockets.set_count(id, 0);
         }

@@ -61,7 +61,7 @@ impl<'a> Halves<'a> {
     /// ENOTCONN if it is not connected.
     pub fn shut_down(self, half: Half) -> Result<(), SocketError> {
         self.socket.pair_end().await_reset();
-        self.socket.host.catch_up();
+        self.socket.host.messages().catch_up();
         let block = self.socket.block();
         match block.state() {
             _ if !self.socket.is_datagram() && self.are_over() => {
@@ -152,7 +152,7 @@ impl<'a> Halves<'a> {
             block.set_flags(mark);
         }
         let request = self.socket.host.edges(block, self.socket.id, flags);
-        self.socket.host.report_written(&request, 0)?;
+        self.socket.host.messages().report_written(&request, 0)?;
         self.socket.pair_end().note_done();
         self.socket.wake_local();
         Ok(())

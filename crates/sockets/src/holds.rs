@@ -21,14 +21,31 @@ pub struct Socket {
     pub(crate) id: SocketId,
 }
 
+/// The sockets that a process holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Sockets {
+    host: &'static Host,
+}
+
 impl Host {
+    /// The sockets that this process holds.
+    #[inline]
+    pub fn sockets(&'static self) -> Sockets {
+        Sockets { host: self }
+    }
+}
+
+impl Sockets {
     /// Takes a use of a socket that this process holds.
-    pub fn acquire(&'static self, id: SocketId) -> Option<Socket> {
-        if !self.held_sockets.acquire(id) {
+    pub fn acquire(self, id: SocketId) -> Option<Socket> {
+        if !self.host.held_sockets.acquire(id) {
             return None;
         }
-        let socket = Socket { host: self, id };
-        if !self.held_sockets.is_marked(id.index, SUBSCRIBED) {
+        let socket = Socket {
+            host: self.host,
+            id,
+        };
+        if !self.host.held_sockets.is_marked(id.index, SUBSCRIBED) {
             socket.subscribe(Wake::Now);
         }
         Some(socket)
@@ -40,31 +57,31 @@ impl Host {
     /// [`SocketError::NoSocket`] if the session has no room,
     /// [`SocketError::EngineGone`].
     pub fn open(
-        &'static self,
+        self,
         kind: SocketKind,
         flags: OpenFlags,
         inode: u64,
     ) -> Result<Socket, SocketError> {
-        if self.is_gone() {
+        if self.host.is_gone() {
             return Err(SocketError::EngineGone);
         }
-        let free = &self.arena.header().free_sockets;
-        let Some(index) = free.pop(self.arena.socket_links())? else {
-            if self.shortages.note_no_socket() {
-                (self.hooks.log)(
+        let free = &self.host.arena.header().free_sockets;
+        let Some(index) = free.pop(self.host.arena.socket_links())? else {
+            if self.host.shortages.note_no_socket() {
+                (self.host.hooks.log)(
                     "the session has no free socket: this program has to close some, or to use \
                      an engine with more (`session.sockets` in its configuration, or `longshore run --max-sockets`)",
                 );
             }
             return Err(SocketError::NoSocket);
         };
-        let Some(block) = self.session.get_block(index) else {
+        let Some(block) = self.host.session.get_block(index) else {
             return Err(SocketError::Broken);
         };
         let mut of = BlockFlags::empty();
         of.set(BlockFlags::DATAGRAM, kind == SocketKind::Datagram);
         of.set(BlockFlags::IPV6, flags.contains(OpenFlags::IPV6));
-        let worker = self.session.worker_for(self.own_channel());
+        let worker = self.host.session.worker_for(self.host.own_channel());
         let generation = block.begin_at(worker, SocketState::Open, of);
         block.inode.store(inode, Ordering::Release);
         let id = SocketId { index, generation };
@@ -72,7 +89,7 @@ impl Host {
         if flags.contains(OpenFlags::V6ONLY) {
             socket.set_more_bits(more_bits::V6_ONLY);
         }
-        self.report(
+        self.host.messages().report(
             &Request::Open {
                 socket: id,
                 kind,
@@ -80,13 +97,13 @@ impl Host {
             },
             Wake::Soon,
         )?;
-        self.under_way().note_opened();
+        self.host.under_way().note_opened();
         Ok(socket)
     }
 
     /// Takes hold of a socket that another process holds too: inherited
     /// through `exec`, or received. `None` if there is no such socket any more.
-    pub fn inherit(&'static self, id: SocketId) -> Option<Socket> {
+    pub fn inherit(self, id: SocketId) -> Option<Socket> {
         if let Some(socket) = self.acquire(id) {
             return Some(socket);
         }
@@ -97,7 +114,7 @@ impl Host {
 
     /// Takes hold of an accepted connection. `subscribed` if the engine sends
     /// us its completions already.
-    pub(crate) fn hold_accepted(&'static self, id: SocketId, subscribed: bool) -> Option<Socket> {
+    pub(crate) fn hold_accepted(self, id: SocketId, subscribed: bool) -> Option<Socket> {
         let socket = self.take_hold(id, ALONE | if subscribed { SUBSCRIBED } else { 0 })?;
         if !subscribed {
             socket.subscribe(Wake::Soon);
@@ -105,14 +122,14 @@ impl Host {
         Some(socket)
     }
 
-    fn take_hold(&'static self, id: SocketId, marks: u64) -> Option<Socket> {
-        let block = self.session.get_block(id.index)?;
+    fn take_hold(self, id: SocketId, marks: u64) -> Option<Socket> {
+        let block = self.host.session.get_block(id.index)?;
         // This process may hold the one that has its place now.
         if !block.is(id) {
             return None;
         }
-        self.session.note_used(id.index);
-        if !self.held_sockets.take(id, marks) {
+        self.host.session.note_used(id.index);
+        if !self.host.held_sockets.take(id, marks) {
             return None;
         }
         let socket = self.note_held(id);
@@ -125,52 +142,52 @@ impl Host {
     }
 
     /// From now on, any socket of this process may be another's too.
-    pub fn share_all(&self) {
+    pub fn share_all(self) {
         for id in self.held() {
-            self.held_sockets.unmark(id.index, ALONE);
+            self.host.held_sockets.unmark(id.index, ALONE);
         }
     }
 
-    fn hold(&'static self, id: SocketId, marks: u64) -> Socket {
-        self.session.note_used(id.index);
+    fn hold(self, id: SocketId, marks: u64) -> Socket {
+        self.host.session.note_used(id.index);
         // A fork that finds it among those that are held, and so gives it to the child, finds the
         // mark that nobody else has it, too, and takes it out.
-        self.held_sockets.begin(id, marks);
+        self.host.held_sockets.begin(id, marks);
         self.note_held(id)
     }
 
-    fn note_held(&'static self, id: SocketId) -> Socket {
-        self.arena.set_held(self.own_channel(), id.index, true);
-        Socket { host: self, id }
+    fn note_held(self, id: SocketId) -> Socket {
+        self.host
+            .arena
+            .set_held(self.host.own_channel(), id.index, true);
+        Socket {
+            host: self.host,
+            id,
+        }
     }
 
     /// Gives a use back of which the engine has nothing to know: the socket is gone. Another may have
     /// come to its place here meanwhile, which stays held.
-    fn let_go_silently(&self, socket: Socket) {
+    fn let_go_silently(self, socket: Socket) {
         let id = socket.id;
         std::mem::forget(socket);
-        if self.held_sockets.release(id) {
-            self.held_sockets.take_marks(id.index);
-            self.arena.set_held(self.own_channel(), id.index, false);
+        if self.host.held_sockets.release(id) {
+            self.host.held_sockets.take_marks(id.index);
+            self.host
+                .arena
+                .set_held(self.host.own_channel(), id.index, false);
             fence(Ordering::SeqCst);
-            if self.held_sockets.count(id.index) != 0 {
-                self.arena.set_held(self.own_channel(), id.index, true);
+            if self.host.held_sockets.count(id.index) != 0 {
+                self.host
+                    .arena
+                    .set_held(self.host.own_channel(), id.index, true);
             }
         }
     }
 
-    pub(crate) fn own_channel(&self) -> u32 {
-        self.identity.channel()
-    }
-
-    /// The numbers of this process's rings at all workers of the engine.
-    pub(crate) fn own_rings(&self) -> impl Iterator<Item = u32> {
-        self.session.rings(self.own_channel())
-    }
-
     /// The sockets that this process holds.
-    pub(crate) fn held(&self) -> impl Iterator<Item = SocketId> + '_ {
-        let words = self.arena.held(self.own_channel());
+    pub(crate) fn held(self) -> impl Iterator<Item = SocketId> {
+        let words = self.host.arena.held(self.host.own_channel());
         words.iter().enumerate().flat_map(move |(i, word)| {
             let bits = word.load(Ordering::Acquire);
             (0..64)
@@ -179,26 +196,31 @@ impl Host {
         })
     }
 
-    fn id_of(&self, index: u32) -> SocketId {
-        let generation = self.session.block(index).generation.load(Ordering::Acquire);
+    fn id_of(self, index: u32) -> SocketId {
+        let generation = self
+            .host
+            .session
+            .block(index)
+            .generation
+            .load(Ordering::Acquire);
         SocketId { index, generation }
     }
 
     /// The socket behind the kernel socket of this inode, among all that any
     /// process of the session holds, or that are on their way to one.
-    pub fn find_inode(&self, inode: u64) -> Option<SocketId> {
-        if self.is_gone() {
+    pub fn find_inode(self, inode: u64) -> Option<SocketId> {
+        if self.host.is_gone() {
             // What it is in a session that is over, nobody needs to know any more.
             return None;
         }
         let is_it = |index: &u32| {
-            let block = self.session.block(*index);
+            let block = self.host.session.block(*index);
             block.inode.load(Ordering::Acquire) == inode && block.is_in_use()
         };
-        let held = (0..self.arena.geometry().channels)
-            .filter(|c| self.arena.control(*c).state() != ChannelState::Free)
+        let held = (0..self.host.arena.geometry().channels)
+            .filter(|c| self.host.arena.control(*c).state() != ChannelState::Free)
             .find_map(|channel| {
-                let words = self.arena.held(channel).iter().enumerate();
+                let words = self.host.arena.held(channel).iter().enumerate();
                 words
                     .flat_map(|(i, word)| {
                         let bits = word.load(Ordering::Acquire);
@@ -209,9 +231,10 @@ impl Host {
                     .find(is_it)
             });
         held.or_else(|| {
-            self.session.used_blocks().find(|index| {
+            self.host.session.used_blocks().find(|index| {
                 is_it(index)
                     && self
+                        .host
                         .session
                         .block(*index)
                         .in_transit
@@ -224,15 +247,18 @@ impl Host {
 
     /// After `exec`: lets go of what the last image held and this one has no
     /// descriptor for.
-    pub fn drop_unused(&'static self) {
+    pub fn drop_unused(self) {
         let held: Vec<SocketId> = self.held().collect();
         for id in held {
-            if self.held_sockets.count(id.index) == 0 {
+            if self.host.held_sockets.count(id.index) == 0 {
                 self.close_last(id);
             }
         }
         // What its parent still keeps for it can go.
-        self.arena.control(self.own_channel()).note_inherited();
+        self.host
+            .arena
+            .control(self.host.own_channel())
+            .note_inherited();
     }
 
     /// Before `exec`, which closes all descriptors of a socket: leaves it to the other
@@ -240,72 +266,80 @@ impl Host {
     ///
     /// # Errors
     /// [`SocketError::Broken`], [`SocketError::EngineGone`].
-    pub fn leave_to_others(&self, id: SocketId) -> Result<bool, SocketError> {
-        let own = self.own_channel();
-        if self.is_cut_off() || !self.session.block(id.index).is(id) {
+    pub fn leave_to_others(self, id: SocketId) -> Result<bool, SocketError> {
+        let own = self.host.own_channel();
+        if self.host.is_cut_off() || !self.host.session.block(id.index).is(id) {
             return Ok(true);
         }
-        self.arena.set_held(own, id.index, false);
+        self.host.arena.set_held(own, id.index, false);
         fence(Ordering::SeqCst);
         if !self.is_held_by_other_channels(id.index) {
-            self.arena.set_held(own, id.index, true);
+            self.host.arena.set_held(own, id.index, true);
             return Ok(false);
         }
-        self.held_sockets.unmark(id.index, SUBSCRIBED | ALONE);
-        self.report(&Request::Unsubscribe { socket: id }, Wake::Soon)?;
+        self.host.held_sockets.unmark(id.index, SUBSCRIBED | ALONE);
+        self.host
+            .messages()
+            .report(&Request::Unsubscribe { socket: id }, Wake::Soon)?;
         Ok(true)
     }
 
     /// The `exec` has failed: this process holds the socket as before, if it is still there.
-    pub fn hold_again(&'static self, id: SocketId) {
-        if !self.is_cut_off() && self.session.block(id.index).is(id) {
-            self.arena.set_held(self.own_channel(), id.index, true);
+    pub fn hold_again(self, id: SocketId) {
+        if !self.host.is_cut_off() && self.host.session.block(id.index).is(id) {
+            self.host
+                .arena
+                .set_held(self.host.own_channel(), id.index, true);
             drop(self.acquire(id));
         }
     }
 
     /// Puts a socket on the list of those to be told of before we sleep.
-    pub(crate) fn list_unreported(&self, id: SocketId) -> Result<(), SocketError> {
-        let held = &self.held_sockets;
+    pub(crate) fn list_unreported(self, id: SocketId) -> Result<(), SocketError> {
+        let held = &self.host.held_sockets;
         if !held.is_marked(id.index, LISTED) && held.mark(id.index, LISTED) {
-            self.unreported.enter()?.push(id);
+            self.host.unreported.enter()?.push(id);
         }
         Ok(())
     }
 
-    fn release(&'static self, id: SocketId) {
-        if self.held_sockets.release(id) {
+    fn release(self, id: SocketId) {
+        if self.host.held_sockets.release(id) {
             self.close_last(id);
         }
     }
 
     /// The last use in this process is gone.
-    fn close_last(&'static self, id: SocketId) {
-        if self.is_cut_off() {
+    fn close_last(self, id: SocketId) {
+        if self.host.is_cut_off() {
             return;
         }
-        let marks = self.held_sockets.take_marks(id.index);
+        let marks = self.host.held_sockets.take_marks(id.index);
         if marks & KEEPS != 0
-            && let Ok(mut kept) = self.kept.enter()
+            && let Ok(mut kept) = self.host.kept.enter()
         {
             kept.remove(&id.index);
         }
         if marks & WATCHED != 0
-            && let Ok(mut ready_sets) = self.ready_sets.enter()
+            && let Ok(mut ready_sets) = self.host.ready_sets.enter()
         {
-            ready_sets.forget(&self.session, id.index);
+            ready_sets.forget(&self.host.session, id.index);
         }
-        let block = self.session.block(id.index);
+        let block = self.host.session.block(id.index);
         if block.more_bits().load(Ordering::Relaxed) & more_bits::UNFINISHED != 0
-            && let Ok(mut unfinished) = self.unfinished.enter()
+            && let Ok(mut unfinished) = self.host.unfinished.enter()
         {
             unfinished.remove(&id);
         }
         if !block.is(id) {
-            self.arena.set_held(self.own_channel(), id.index, false);
+            self.host
+                .arena
+                .set_held(self.host.own_channel(), id.index, false);
             return;
         }
-        self.arena.set_held(self.own_channel(), id.index, false);
+        self.host
+            .arena
+            .set_held(self.host.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
         // What waits at a listener is reset, and may be a socket of this session.
         let other = block.other_end();
@@ -317,7 +351,7 @@ impl Host {
             Request::Unsubscribe { socket: id }
         } else {
             block.close();
-            self.under_way().await_raised(id);
+            self.host.under_way().await_raised(id);
             Request::Close {
                 socket: id,
                 snd_edge: block.snd.edge.load(Ordering::Acquire),
@@ -326,10 +360,10 @@ impl Host {
             }
         };
         // An engine that is gone has closed it already.
-        let _ = self.report_written(&request, 0);
+        let _ = self.host.messages().report_written(&request, 0);
         match other {
-            Some(other) => self.under_way().note_done_to_pair(other),
-            None if is_listening => self.under_way().note_done_to_own(),
+            Some(other) => self.host.under_way().note_done_to_pair(other),
+            None if is_listening => self.host.under_way().note_done_to_own(),
             None => {}
         }
     }
@@ -337,16 +371,16 @@ impl Host {
     /// Whether another process has it. Channels are asked only about a socket that was once
     /// handed on: a proxy wants to know for each piece that it passes on.
     #[inline]
-    pub(crate) fn is_held_elsewhere(&self, index: u32) -> bool {
-        !self.held_sockets.is_marked(index, ALONE) && self.is_held_by_other_channels(index)
+    pub(crate) fn is_held_elsewhere(self, index: u32) -> bool {
+        !self.host.held_sockets.is_marked(index, ALONE) && self.is_held_by_other_channels(index)
     }
 
-    fn is_held_by_other_channels(&self, index: u32) -> bool {
-        let own = self.own_channel();
-        (0..self.arena.geometry().channels).any(|c| {
+    fn is_held_by_other_channels(self, index: u32) -> bool {
+        let own = self.host.own_channel();
+        (0..self.host.arena.geometry().channels).any(|c| {
             c != own
-                && self.arena.control(c).state() != ChannelState::Free
-                && self.arena.holds(c, index)
+                && self.host.arena.control(c).state() != ChannelState::Free
+                && self.host.arena.holds(c, index)
         })
     }
 }
@@ -388,7 +422,7 @@ impl Socket {
     /// How many uses of it this process has; another process counts as one.
     pub fn uses(&self) -> u32 {
         let here = self.host.held_sockets.count(self.id.index);
-        here + u32::from(self.host.is_held_elsewhere(self.id.index))
+        here + u32::from(self.host.sockets().is_held_elsewhere(self.id.index))
     }
 
     /// Another process may hold it too from now on.
@@ -418,7 +452,7 @@ impl Socket {
         let held = &self.host.held_sockets;
         if held.mark(self.id.index, SUBSCRIBED) {
             let request = Request::Subscribe { socket: self.id };
-            if self.host.report(&request, wake).is_err() {
+            if self.host.messages().report(&request, wake).is_err() {
                 held.unmark(self.id.index, SUBSCRIBED);
             }
         }
@@ -437,7 +471,7 @@ impl Clone for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.host.release(self.id);
+        self.host.sockets().release(self.id);
     }
 }
 

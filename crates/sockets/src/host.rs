@@ -8,72 +8,28 @@ mod connection;
 mod health;
 mod held_sockets;
 mod identity;
+mod in_flight;
 mod messages;
 
 pub(crate) use connection::EngineConnection;
 pub(crate) use health::{Health, Shortages};
 pub(crate) use held_sockets::{ALONE, HeldSockets, INHERITED, KEEPS, LISTED, SUBSCRIBED, WATCHED};
 pub(crate) use identity::Identity;
+pub(crate) use in_flight::InFlight;
+pub use messages::Messages;
+pub(crate) use messages::{Answer, Dispatch, LockedChannel};
 
-use crate::fork_lock::{ForkGuard, ForkLock};
+use crate::fork_lock::ForkLock;
 use crate::hooks::Hooks;
-use crate::map::Map;
 use crate::ready_sets::ReadySets;
-use crate::reported_edges::ReportedEdges;
 use crate::sent_files::SentFiles;
-use crate::turn::Turn;
 use crate::unfinished::Unfinished;
 use longshore_hostif::attach::{AttachError, Joined};
-use longshore_hostif::{
-    Address, Arena, EdgeFlags, Edges, HostChannel, HostSession, Request, Routes, SocketBlock,
-    SocketId,
-};
-use longshore_ring::Doorbell;
+use longshore_hostif::{Arena, EdgeFlags, HostSession, Request, Routes, SocketBlock, SocketId};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// The answer to a call.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer {
-    pub(crate) errno: u16,
-    pub(crate) value: u64,
-    pub(crate) address: Address,
-}
-
-/// What is done with the channel, under one lock.
-#[derive(Debug)]
-pub(crate) struct Dispatch {
-    pub(crate) channel: HostChannel,
-    /// Requests were published that the engine need not have fetched, and must
-    /// before we sleep.
-    owes_wake: bool,
-    turn: Turn,
-    next_tag: u32,
-    answers: Map<u32, Option<Answer>>,
-    moved: Vec<u32>,
-    reported: ReportedEdges,
-    /// Where connections stand that this process was given and nobody has accepted yet, by the
-    /// indices of their blocks.
-    pub(crate) early: Map<u32, (SocketId, Edges)>,
-}
-
-impl Dispatch {
-    /// Of a process that joined by `channel`, in a session of so many sockets.
-    pub(crate) fn new(channel: HostChannel, sockets: usize) -> Self {
-        Self {
-            channel,
-            reported: ReportedEdges::new(sockets),
-            owes_wake: false,
-            turn: Turn::default(),
-            next_tag: 1,
-            answers: Map::default(),
-            moved: Vec::new(),
-            early: Map::default(),
-        }
-    }
-}
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A process's place in a session. Lives until the process ends.
 #[derive(Debug)]
@@ -81,29 +37,18 @@ pub struct Host {
     pub(crate) arena: Arc<Arena>,
     pub(crate) session: HostSession,
     pub(crate) hooks: Hooks,
-    pub(crate) doorbell: Doorbell,
     pub(crate) connection: EngineConnection,
-    pub(crate) dispatch: ForkLock<Dispatch>,
+    pub(crate) channel: LockedChannel,
     pub(crate) identity: Identity,
     pub(crate) next_waiter: AtomicU32,
     pub(crate) held_sockets: HeldSockets,
-    /// The engine may leave requests lie until this process says that it has no more.
-    pub(crate) holds: AtomicBool,
     /// Sockets of which the engine was not told all that was consumed.
     pub(crate) unreported: ForkLock<Vec<SocketId>>,
     pub(crate) ready_sets: ForkLock<ReadySets>,
     /// Where what was read and is kept where it lies begins in each stream, by the indices of
     /// the sockets.
     pub(crate) kept: ForkLock<BTreeMap<u32, u64>>,
-    /// Which socket was the last to send what another has received: its generation, and in the
-    /// lower half its index; 0 if the engine has taken that.
-    pub(crate) forwarded_to: AtomicU64,
-    /// The channel, and in the lower half the number of the request, by which the engine is told of
-    /// the socket that was opened last.
-    pub(crate) opened: AtomicU64,
-    /// Whether something was done to a connection of which this process has, or may have, the other
-    /// end, too, and nobody has waited for that since.
-    pub(crate) done_to_own: AtomicBool,
+    pub(crate) in_flight: InFlight,
     /// Files that were sent and may be worth handing over.
     pub(crate) sent_files: SentFiles,
     /// One query at a time: there is one mailbox.
@@ -147,8 +92,18 @@ impl Host {
         self.arena.memory().offset_of(piece) as u64
     }
 
+    /// The number of this process's channel.
+    pub(crate) fn own_channel(&self) -> u32 {
+        self.identity.channel()
+    }
+
+    /// The numbers of this process's rings at all workers of the engine.
+    pub(crate) fn own_rings(&self) -> impl Iterator<Item = u32> {
+        self.session.rings(self.own_channel())
+    }
+
     pub(crate) fn ring_engine(&self) {
-        self.doorbell.ring();
+        self.channel.doorbell().ring();
     }
 
     // ---- the engine's health ----
@@ -289,11 +244,6 @@ impl Host {
             let _ = self.arena.give_snd_chunk(*chunk);
         }
         all.len()
-    }
-
-    /// The lock on what is done with the channel, for fork.
-    pub(crate) fn stop_dispatch(&'static self) -> Option<ForkGuard<'static, Dispatch>> {
-        self.dispatch.enter().ok()
     }
 }
 

@@ -6,7 +6,9 @@
 
 use crate::fork_lock::ForkLock;
 use crate::hooks::Hooks;
-use crate::host::{Dispatch, EngineConnection, Health, HeldSockets, Host, Identity, Shortages};
+use crate::host::{
+    EngineConnection, Health, HeldSockets, Host, Identity, InFlight, LockedChannel, Shortages,
+};
 use crate::ready_sets::ReadySets;
 use crate::sent_files::SentFiles;
 use longshore_hostif::attach::{self, AttachError, Joined, Token};
@@ -14,7 +16,7 @@ use longshore_hostif::{Arena, ArenaError, Geometry, HostSession};
 use longshore_ring::Doorbell;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Why a process could not join its session.
 #[derive(Debug, thiserror::Error)]
@@ -55,25 +57,22 @@ impl Host {
         let channel = session.channel(joined.channel);
         // As the engine sees it.
         let pid = arena.control(joined.channel).pid.load(Ordering::Relaxed);
+        let doorbell = Doorbell::from_fd((hooks.keep)(joined.doorbell));
         let host = Self {
             hooks,
-            doorbell: Doorbell::from_fd((hooks.keep)(joined.doorbell)),
             connection: EngineConnection::new(
                 (hooks.keep)(joined.connection),
                 joined.channel,
                 joined.engine,
                 joined.token,
             ),
-            dispatch: ForkLock::new(Dispatch::new(channel, sockets)),
+            channel: LockedChannel::new(channel, doorbell, sockets),
             identity: Identity::new(joined.channel, pid),
-            holds: AtomicBool::new(false),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
             held_sockets: HeldSockets::new(sockets),
             unreported: ForkLock::new(Vec::new()),
             kept: ForkLock::default(),
-            forwarded_to: AtomicU64::new(0),
-            opened: AtomicU64::new(u64::from(u32::MAX) << 32),
-            done_to_own: AtomicBool::new(false),
+            in_flight: InFlight::new(),
             sent_files: SentFiles::new(),
             ready_sets: ForkLock::new(ReadySets::default()),
             query: ForkLock::new(()),

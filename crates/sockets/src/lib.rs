@@ -34,12 +34,13 @@
 
 mod accept_queue;
 mod addresses;
-mod asking;
+
 mod block_words;
 mod cancel;
 mod connect;
 mod datagram;
 mod departure;
+mod descriptor_requests;
 mod errors;
 mod fork;
 mod fork_lock;
@@ -77,18 +78,20 @@ mod wake_eventfd;
 pub use accept_queue::AcceptQueue;
 pub use addresses::Addresses;
 pub use block_words::{host_bits, more_bits};
+
 pub use cancel::{CancelOutcome, Canceller};
 pub use connect::Connector;
 pub use datagram::{Datagrams, Received};
 pub use departure::{Departure, LEAST_MTU_V6, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
+pub use descriptor_requests::DescriptorRequests;
 pub use errors::SocketError;
 pub use fork::{Forking, HeldSets, Reservation};
 pub use fork_lock::{ForkGuard, ForkLock, OnlyThread};
 pub use grow_only::GrowOnly;
 pub use halves::{Half, Halves};
-pub use holds::Socket;
+pub use holds::{Socket, Sockets};
 pub use hooks::Hooks;
-pub use host::Host;
+pub use host::{Host, Messages};
 pub use join::JoinError;
 pub use longshore_ring::{
     Section, forget_thread_id, interruptible, is_confined, past_call, poll_unless_interrupted,

@@ -32,7 +32,9 @@ impl Stream {
     /// # Errors
     /// Why there is no connection.
     pub fn connect(host: &'static Host, peer: SocketAddr) -> Result<Self, SocketError> {
-        let socket = host.open(SocketKind::Stream, flags_for(peer), 0)?;
+        let socket = host
+            .sockets()
+            .open(SocketKind::Stream, flags_for(peer), 0)?;
         socket.connector().connect(peer, WaitLimit::ENDLESS)?;
         Ok(Self(socket))
     }
@@ -46,7 +48,9 @@ impl Stream {
         peer: SocketAddr,
         canceller: &Canceller,
     ) -> Result<Self, SocketError> {
-        let socket = host.open(SocketKind::Stream, flags_for(peer), 0)?;
+        let socket = host
+            .sockets()
+            .open(SocketKind::Stream, flags_for(peer), 0)?;
         socket.connect_unless_cancelled(canceller, peer, WaitLimit::ENDLESS)?;
         Ok(Self(socket))
     }
@@ -180,7 +184,7 @@ impl Listener {
     /// EADDRINUSE, EADDRNOTAVAIL.
     pub fn bind(host: &'static Host, local: SocketAddr, backlog: u32) -> Result<Self, SocketError> {
         let flags = flags_for(local) | OpenFlags::REUSE_ADDRESS;
-        let socket = host.open(SocketKind::Stream, flags, 0)?;
+        let socket = host.sockets().open(SocketKind::Stream, flags, 0)?;
         socket.addresses().bind(local)?;
         socket.accept_queue().listen(backlog)?;
         Ok(Self(socket))
@@ -240,7 +244,9 @@ impl Datagram {
     /// # Errors
     /// EADDRINUSE, EADDRNOTAVAIL.
     pub fn bind(host: &'static Host, local: SocketAddr) -> Result<Self, SocketError> {
-        let socket = host.open(SocketKind::Datagram, flags_for(local), 0)?;
+        let socket = host
+            .sockets()
+            .open(SocketKind::Datagram, flags_for(local), 0)?;
         socket.addresses().bind(local)?;
         Ok(Self(socket))
     }

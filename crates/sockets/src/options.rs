@@ -37,9 +37,9 @@ impl<'a> SocketOptions<'a> {
             value,
         };
         if releases {
-            self.socket.host.report_written(&request, 0)
+            self.socket.host.messages().report_written(&request, 0)
         } else {
-            self.socket.host.report(&request, Wake::Soon)
+            self.socket.host.messages().report(&request, Wake::Soon)
         }
     }
 
@@ -65,7 +65,7 @@ impl<'a> SocketOptions<'a> {
         // A cork that is put in pushes nothing.
         let flags = flags_of_written(block, on);
         let request = self.socket.host.edges(block, self.socket.id, flags);
-        self.socket.host.report_written(&request, 0)
+        self.socket.host.messages().report_written(&request, 0)
     }
 
     /// Sets several at once.
@@ -85,7 +85,7 @@ impl<'a> SocketOptions<'a> {
                 value,
             }
         });
-        self.socket.host.report_all(requests, Wake::Soon)
+        self.socket.host.messages().report_all(requests, Wake::Soon)
     }
 
     /// Keeps what our own side of an accepted connection has from its listener.

@@ -151,11 +151,11 @@ impl<'a> PairEnd<'a> {
         if is_confined() || self.socket.host.is_gone() || IN_VAIN.try_with(Cell::get) == Ok(mark) {
             return false;
         }
-        self.socket.host.end_turn();
+        self.socket.host.messages().end_turn();
         let began = Instant::now();
         let before = self.socket.block().rcv.edge.load(Ordering::Acquire);
         let has_come = wait_until(LONGEST, || {
-            self.socket.host.catch_up();
+            self.socket.host.messages().catch_up();
             self.coming() != Some(edge)
                 || self.has_come_in_part(before)
                     && (self.is_full() || began.elapsed() > LONGEST_FOR_REST)

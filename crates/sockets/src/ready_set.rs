@@ -161,7 +161,7 @@ impl ReadySet {
         let Some(waiter) = self.host.threads().claim_waiter() else {
             return Ok(None);
         };
-        let Some(wake_fd) = self.host.make_wake_fd(waiter) else {
+        let Some(wake_fd) = self.host.descriptor_requests().make_eventfd(waiter) else {
             self.host.threads().free_waiter(waiter);
             return Ok(None);
         };
@@ -177,7 +177,7 @@ impl ReadySet {
             let block = self.host.session.block(index);
             let generation = block.generation.load(Ordering::Acquire);
             // Taking a use of it makes the engine tell us of it.
-            drop(self.host.acquire(SocketId { index, generation }));
+            drop(self.host.sockets().acquire(SocketId { index, generation }));
         }
         Ok(Some((fd, true)))
     }
@@ -283,8 +283,8 @@ impl ReadySet {
                 self.host.session.waiter(waiter).declare(Sleep::Eventfd);
             }
         }
-        self.host.flush()?;
-        self.host.drain()?;
+        self.host.messages().flush()?;
+        self.host.messages().drain()?;
         self.host.observe_end();
         Ok(())
     }
@@ -311,7 +311,7 @@ impl ReadySet {
             set.sleepers != 0
         };
         if others
-            && self.host.drain().is_ok()
+            && self.host.messages().drain().is_ok()
             && self.is_ready()
             && let Ok(ready_sets) = self.host.ready_sets.enter()
         {

@@ -53,8 +53,8 @@ impl Sleeper {
         if let Some((waiter, _)) = self.mine {
             self.host.session.waiter(waiter).declare(Sleep::Eventfd);
         }
-        self.host.flush()?;
-        self.host.drain()
+        self.host.messages().flush()?;
+        self.host.messages().drain()
     }
 
     /// Says that it is awake again, and silences the eventfd if it `rang`.

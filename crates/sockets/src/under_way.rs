@@ -8,10 +8,9 @@
 
 use crate::host::Host;
 use crate::pause::pause;
-use longshore_hostif::SocketId;
+use longshore_hostif::{Query, Request, SocketId};
 use longshore_ring::is_confined;
 use std::iter;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long what is under way is waited for: an engine that has the processor takes a few
@@ -82,7 +81,7 @@ impl UnderWay {
         match all.next() {
             Some(first) => self.wait_for_each(first, all),
             None => {
-                self.host.catch_up();
+                self.host.messages().catch_up();
                 true
             }
         }
@@ -93,8 +92,8 @@ impl UnderWay {
         if is_confined() || self.host.is_gone() {
             return false;
         }
-        self.host.end_turn();
-        self.host.session.hurry_all(&self.host.doorbell);
+        self.host.messages().end_turn();
+        self.host.session.hurry_all(self.host.channel.doorbell());
         let began = Instant::now();
         for (ring, number) in iter::once(first).chain(others) {
             let has_come = || self.host.session.has_handled(ring, number);
@@ -103,15 +102,36 @@ impl UnderWay {
                 self.host.session.forget_under_way(ring, number);
             }
         }
-        self.host.catch_up();
+        self.host.messages().catch_up();
         true
     }
 
     /// Waits until the engine knows all that it must know of this process's sockets before another
     /// process gets some of them.
     pub(crate) fn await_before_giving(self) {
-        self.host.await_forwards();
+        self.await_forwarded();
         self.await_opened();
+    }
+
+    /// Waits until the engine has taken what was forwarded. Another process that has the sockets
+    /// asks over a channel of its own, at which the engine may look first: what it reads of the
+    /// one, or writes to the other, comes behind.
+    fn await_forwarded(self) {
+        let Some(socket) = self.host.in_flight.take_forwarded() else {
+            return;
+        };
+        if self.host.is_gone() {
+            return;
+        }
+        // There is one mailbox, though nobody reads this answer.
+        if let Ok(_alone) = self.host.query.enter() {
+            let _ = self.host.messages().call(|tag, waiter| Request::Query {
+                socket,
+                tag,
+                waiter,
+                query: Query::SendQueue,
+            });
+        }
     }
 
     /// A socket was opened, and the engine is told of it by what was published last.
@@ -123,8 +143,7 @@ impl UnderWay {
             .session
             .ring(channel, self.host.session.worker_for(channel));
         let number = self.host.session.requested(ring);
-        let opened = u64::from(ring) << 32 | u64::from(number);
-        self.host.opened.store(opened, Ordering::Release);
+        self.host.in_flight.note_opened(ring, number);
     }
 
     /// What was published last was done to one end of a connection within the engine, whose other
@@ -141,7 +160,7 @@ impl UnderWay {
     /// listener's that wait.
     pub(crate) fn note_done_to_own(self) {
         self.note();
-        self.host.done_to_own.store(true, Ordering::Release);
+        self.host.in_flight.note_done_to_own();
     }
 
     /// Waits until the engine has passed on what this process has done to connections of which it
@@ -149,9 +168,7 @@ impl UnderWay {
     /// that was done before, and not only of what it would find anyhow.
     #[inline]
     pub fn await_own_pairs(self) {
-        if self.host.done_to_own.load(Ordering::Acquire)
-            && self.host.done_to_own.swap(false, Ordering::AcqRel)
-        {
+        if self.host.in_flight.take_done_to_own() {
             self.await_own();
         }
     }
@@ -160,14 +177,13 @@ impl UnderWay {
     /// have them: each process has a ring of its own, and what another asks of a socket, or that it
     /// is to be told of it, may reach the engine before that it was opened, and would be lost.
     pub fn await_opened(self) {
-        let opened = self.host.opened.load(Ordering::Acquire);
-        let (ring, number) = ((opened >> 32) as u32, opened as u32);
+        let (ring, number) = self.host.in_flight.opened();
         // What is of another channel, the parent has waited for.
         let is_ours = self.host.own_rings().any(|own| own == ring);
         let is_known = !is_ours || self.host.session.has_handled(ring, number);
         if !is_known && !is_confined() && !self.host.is_gone() {
-            self.host.end_turn();
-            self.host.session.hurry_all(&self.host.doorbell);
+            self.host.messages().end_turn();
+            self.host.session.hurry_all(self.host.channel.doorbell());
             wait_until(LONGEST_OPENED, || {
                 self.host.session.has_handled(ring, number) || self.host.is_gone()
             });
@@ -185,14 +201,14 @@ impl UnderWay {
             self.host.session.has_handled(ring, number)
         };
         if !self.host.own_rings().all(is_handled) {
-            self.host.end_turn();
-            self.host.session.hurry_all(&self.host.doorbell);
+            self.host.messages().end_turn();
+            self.host.session.hurry_all(self.host.channel.doorbell());
             for ring in self.host.own_rings() {
                 let number = self.host.session.requested(ring);
                 wait_until(LONGEST, || self.host.session.has_handled(ring, number));
             }
         }
-        self.host.catch_up();
+        self.host.messages().catch_up();
     }
 
     /// A socket is closed: waits for a signal to its owner that was begun before, so that

@@ -146,7 +146,7 @@ impl Threads {
     pub(crate) fn thread_eventfd(self) -> Option<(u32, RawFd)> {
         self.mine(|mine| {
             if mine.wake_fd.is_none() {
-                mine.wake_fd = self.host.make_wake_fd(mine.index);
+                mine.wake_fd = self.host.descriptor_requests().make_eventfd(mine.index);
                 if let Some(wake_fd) = &mine.wake_fd {
                     mine.place.set_wake_fd(wake_fd.as_raw_fd());
                 }
@@ -201,7 +201,7 @@ impl Threads {
         self,
         mut attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.host.drain_if_free();
+        self.host.messages().drain_if_free();
         if let Some(found) = attempt()? {
             return Ok(Some(found));
         }
@@ -213,7 +213,7 @@ impl Threads {
         self,
         attempt: impl FnMut() -> Result<Option<T>, SocketError>,
     ) -> Result<Option<T>, SocketError> {
-        self.host.flush()?;
+        self.host.messages().flush()?;
         self.spin(attempt)
     }
 
@@ -252,8 +252,8 @@ impl Threads {
                 };
                 self.host.session.waiter(w).declare(how);
             }
-            self.host.flush()?;
-            self.host.drain()?;
+            self.host.messages().flush()?;
+            self.host.messages().drain()?;
             if let Some(found) = attempt(look)? {
                 drop(listed);
                 return Ok(found);

@@ -1,4 +1,4 @@
-//! An eventfd that wakes a thread or a poll set of this process. `asking` has the engine make
+//! An eventfd that wakes a thread or a poll set of this process. `descriptor_requests` has the engine make
 //! it; the thread or set that sleeps on it keeps it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

@@ -106,7 +106,7 @@ fn a_cancelled_socket_connects_again() {
     let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
     let flags = longshore_hostif::OpenFlags::empty();
     let kind = longshore_hostif::SocketKind::Stream;
-    let socket = host.open(kind, flags, 0).unwrap();
+    let socket = host.sockets().open(kind, flags, 0).unwrap();
     let silent = Engine::address(SILENT_PORT);
     assert_eq!(
         socket.connector().start(silent),

@@ -84,7 +84,7 @@ fn errors_come_back_to_connected_sockets() {
     let report = || {
         a.send(b"anyone?", None).unwrap();
         engine.wait_until("the report", |_| {
-            host.drain_if_free();
+            host.messages().drain_if_free();
             a.socket().readiness().contains(Ready::ERR)
         });
         assert!(!a.socket().readiness().contains(Ready::IN));

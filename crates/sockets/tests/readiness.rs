@@ -57,7 +57,7 @@ fn wait_telling(
         poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&time)).unwrap();
         let _ = rustix::io::read(fd, &mut [0; 8]);
         set.awake();
-        host.drain_if_free();
+        host.messages().drain_if_free();
     }
 }
 
@@ -80,7 +80,7 @@ fn masks_are_those_of_linux() {
         longshore_hostif::SocketKind::Stream,
         longshore_hostif::OpenFlags::empty(),
     );
-    let fresh = host.open(kind, flags, 0).unwrap();
+    let fresh = host.sockets().open(kind, flags, 0).unwrap();
     let writable = Ready::OUT | Ready::WRNORM;
     let readable = Ready::IN | Ready::RDNORM;
     assert_eq!(fresh.readiness(), Ready::HUP | writable);

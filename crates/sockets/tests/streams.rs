@@ -98,7 +98,7 @@ fn memory_of_an_idle_connection_is_given_back() {
     }
     // The chunk with the last bytes goes with the next call; no more than one.
     assert!(free_chunks(host) + 1 >= before);
-    host.flush().unwrap();
+    host.messages().flush().unwrap();
     engine.wait_until("receive chunks back", |s| s.rcv_chunks == 0);
 }
 
@@ -175,7 +175,7 @@ fn reservations_are_filled_in_place_and_lapse_unused() {
         }
         // What was acknowledged is given back by the next call.
         engine.wait_until("acknowledged", |_| {
-            host.drain_if_free();
+            host.messages().drain_if_free();
             a.socket().send_stream().unacked_bytes() == 0
         });
     }
@@ -266,6 +266,7 @@ fn connecting_is_refused_is_under_way_and_times_out() {
     let open = |port: u16| {
         let kind = longshore_hostif::SocketKind::Stream;
         let socket = host
+            .sockets()
             .open(kind, longshore_hostif::OpenFlags::empty(), 0)
             .unwrap();
         let started = socket.connector().start(Engine::address(port));
@@ -296,7 +297,7 @@ fn connecting_is_refused_is_under_way_and_times_out() {
         assert_eq!(ready.connector().start(listener.local().unwrap()), expected);
     };
     engine.wait_until("connected", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         ready.addresses().peer().is_ok()
     });
     again(Ok(()));
@@ -338,7 +339,7 @@ fn two_processes_share_a_connection() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
     let (a, b) = Engine::pair(first);
-    let shared = second.inherit(b.socket().id()).unwrap();
+    let shared = second.sockets().inherit(b.socket().id()).unwrap();
     b.socket().share();
     drop(b);
     a.write_all(b"for the other").unwrap();
@@ -358,7 +359,7 @@ fn any_process_accepts_from_a_shared_listener() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
     let listener = Listener::bind(first, Engine::address(0), 8).unwrap();
-    let other = second.inherit(listener.socket().id()).unwrap();
+    let other = second.sockets().inherit(listener.socket().id()).unwrap();
     listener.socket().share();
     for accept_here in [true, false, false, true] {
         let client = Stream::connect(first, listener.local().unwrap()).unwrap();
@@ -384,7 +385,7 @@ fn one_that_is_held_up_in_accept_holds_up_nobody_else() {
     let (engine, _directory) = engine();
     let (first, second) = (engine.join(), engine.join());
     let listener = Listener::bind(first, Engine::address(0), 8).unwrap();
-    let other = second.inherit(listener.socket().id()).unwrap();
+    let other = second.sockets().inherit(listener.socket().id()).unwrap();
     listener.socket().share();
     let _client = Stream::connect(first, listener.local().unwrap()).unwrap();
     let accepted_by_other = || {

@@ -18,7 +18,7 @@ fn urgent(to: &Stream, bytes: &[u8]) {
 /// Waits until so many bytes are there, in order or not.
 fn arrived(engine: &Engine, socket: &Socket, end: u64) {
     engine.wait_until("the bytes have come", |_| {
-        socket.host().drain_if_free();
+        socket.host().messages().drain_if_free();
         socket.receive_stream().received_end() >= end
     });
 }
@@ -77,7 +77,7 @@ fn alone_it_is_nothing_for_who_reads_in_order() {
     assert_eq!(read(&b), Err(SocketError::WouldBlock));
     assert!(!s.urgent_data().is_at_mark());
     assert_eq!(s.urgent_data().recv(false), NONE);
-    s.host().flush().unwrap();
+    s.host().messages().flush().unwrap();
     engine.wait_until("its memory is back", |seen| seen.rcv_chunks == 0);
     drop((a, b));
     engine.wait_until("all is closed", |seen| {
@@ -133,7 +133,7 @@ fn its_place_is_known_before_it_is_there() {
     );
     urgent(&a, b"x");
     engine.wait_until("the place is known", |_| {
-        b.socket().host().drain_if_free();
+        b.socket().host().messages().drain_if_free();
         b.socket().urgent_data().end() != 0
     });
     let early = b.socket().urgent_data().recv(false);

@@ -36,7 +36,7 @@ extern "C" fn at_start() {
                     newcomers::note(fd);
                 }
             }
-            host.drop_unused();
+            host.sockets().drop_unused();
             calls::stdio::at_start();
         }
     });

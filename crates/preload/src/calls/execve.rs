@@ -105,13 +105,13 @@ fn before(succeeds: bool) -> Left {
         return left;
     };
     for id in fds::closed_by_exec(|_| false) {
-        if succeeds && host.leave_to_others(id) == Ok(true) {
+        if succeeds && host.sockets().leave_to_others(id) == Ok(true) {
             left.sockets.push(id);
         } else {
             left.holds = true;
         }
     }
-    let _ = host.flush();
+    let _ = host.messages().flush();
     left
 }
 
@@ -120,7 +120,7 @@ fn failed(left: Left) {
     let errno = errno();
     if let Some(host) = left.host {
         for id in left.sockets {
-            host.hold_again(id);
+            host.sockets().hold_again(id);
         }
     }
     set_errno(errno);

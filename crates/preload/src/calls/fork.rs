@@ -165,8 +165,7 @@ fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChil
             epoll::apart::before_fork();
             fds::share_undecided();
             kept::leave_all();
-            let host = place::attached_already()?;
-            Some((host, host.reserve_channel()?))
+            place::attached_already()?.reserve_channel()
         })
     });
     let child = make((!waits_for_child(flags)).then(HeldForChild::new));
@@ -176,19 +175,19 @@ fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChil
 }
 
 /// What was reserved for a child is its own, or nobody's if it was not made.
-fn child_is_made(child: i64, reserved: Option<(&'static Host, u32)>) {
+fn child_is_made(child: i64, reserved: Option<Reservation>) {
     if child > 0 {
         // What another thread has made and used meanwhile.
         cancel::held(kept::leave_all);
     }
-    if let Some((host, channel)) = reserved {
+    if let Some(reservation) = reserved {
         match child {
             // This is the child, and the reservation its parent's.
             0 => {}
-            pid @ 1.. => host.give_reservation(channel, pid as u32),
+            pid @ 1.. => reservation.give_to(pid as u32),
             _ => {
                 let errno = errno();
-                host.drop_reservation(channel);
+                reservation.release();
                 set_errno(errno);
             }
         }

@@ -106,7 +106,7 @@ fn number(socket: &Socket, request: c_ulong) -> Option<Result<c_int, SocketError
         SIOCOUTQNSD if is_stream => socket.queries().send_queue().map(|q| q.unsent as usize),
         // Datagrams have no mark, and the kernel says so.
         SIOCATMARK if is_stream => {
-            socket.host().catch_up();
+            socket.host().messages().catch_up();
             Ok(usize::from(socket.urgent_data().is_at_mark()))
         }
         _ => return None,

@@ -147,7 +147,7 @@ fn may_take(socket: &Socket, wanted: Wanted, got: usize, look: Look) -> Result<b
     } else {
         1
     };
-    socket.host().catch_up();
+    socket.host().messages().catch_up();
     if got != 0 && socket.receive_stream().readable_bytes() == 0 {
         // An error is not looked for: it is the next call's.
         return Ok(is_over());

@@ -339,11 +339,11 @@ pub(crate) fn wait(
 ) -> Result<usize, SocketError> {
     let mut lists = Lists::new(list);
     host.under_way().await_own_pairs();
-    host.catch_up();
+    host.messages().catch_up();
     let interruption = Interruption::begin(|s| lists.raised(s));
     let mut found = lists.look();
     if found == 0 {
-        host.end_turn();
+        host.messages().end_turn();
     }
     if limit == Some(Duration::ZERO) {
         // One that does not wait reports all that there is.
@@ -364,7 +364,7 @@ pub(crate) fn wait(
         lists.ask_kernel()?;
         return lists.merge();
     }
-    host.flush()?;
+    host.messages().flush()?;
     let spun = host
         .threads()
         .spin(|| Ok(Some(lists.look()).filter(|n| *n != 0)))?;
@@ -417,7 +417,7 @@ fn sleep(
             // without it.
             connection.fd = -1;
         }
-        host.catch_up();
+        host.messages().catch_up();
         lists.look_up_again()?;
         lists.look();
         let found = lists.merge()?;

@@ -10,7 +10,7 @@ use crate::signals::{prepare, within};
 use crate::user::{In, Out, Strings, Text};
 use crate::{kept, place, real, state};
 use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
-use longshore_sockets::Host;
+use longshore_sockets::{Host, Reservation};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Descriptors that some list of actions of `posix_spawn` puts in the place of another, so
@@ -41,12 +41,12 @@ pub extern "C-unwind" fn posix_spawn_file_actions_adddup2(
 }
 
 /// A channel for a child, with what it will inherit.
-fn reserve(host: &'static Host) -> Option<(&'static Host, u32)> {
-    let channel = host.reserve_channel()?;
+fn reserve(host: &'static Host) -> Option<Reservation> {
+    let reservation = host.reserve_channel()?;
     for id in fds::closed_by_exec(is_source) {
-        host.leave_out(channel, id);
+        reservation.leave_out(id);
     }
-    Some((host, channel))
+    Some(reservation)
 }
 
 /// Holds what this process holds a second time while `spawn` runs, which leaves the child's
@@ -79,8 +79,8 @@ fn hold(
         child.put(pid);
     }
     within(|| match reserved {
-        Some((host, channel)) if result == 0 => host.give_reservation(channel, pid as u32),
-        Some((host, channel)) => host.drop_reservation(channel),
+        Some(reservation) if result == 0 => reservation.give_to(pid as u32),
+        Some(reservation) => reservation.release(),
         None => {}
     });
     result

@@ -395,7 +395,7 @@ fn make_own_of(regions: &Regions, file: File, piece: &Piece) -> Result<(), Errno
 
 impl Holder {
     fn give_back(&mut self, len: usize) {
-        if let Some(socket) = self.host.acquire(self.kept.socket()) {
+        if let Some(socket) = self.host.sockets().acquire(self.kept.socket()) {
             let _ = socket.keeping().give_back(&mut self.kept, len);
         }
     }

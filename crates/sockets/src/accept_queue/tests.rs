@@ -18,21 +18,20 @@ fn what_came_before_a_connection_was_accepted_is_there() {
     let stream = Stream::connect(host, listener.local().unwrap()).unwrap();
     stream.write_all(b"early").unwrap();
     let socket = listener.socket();
-    while !socket.accept_queue().has_connection() || host.dispatch.enter().unwrap().early.is_empty()
-    {
-        host.drain_if_free();
+    while !socket.accept_queue().has_connection() || !host.channel.stop().unwrap().has_early() {
+        host.messages().drain_if_free();
     }
     let (accepted, ..) = socket.accept_queue().accept_with(|| Ok(())).unwrap();
     let block = accepted.block();
     assert_eq!(block.rcv.held(), 5);
     assert_eq!(block.snd.limit.load(Ordering::Acquire), SEND_LIMIT);
-    assert!(host.dispatch.enter().unwrap().early.is_empty());
+    assert!(!host.channel.stop().unwrap().has_early());
 }
 
 /// Waits until a connection waits.
 fn has_come(engine: &Engine, listener: &Socket) {
     engine.wait_until("a connection waits", |_| {
-        listener.host().drain_if_free();
+        listener.host().messages().drain_if_free();
         listener.accept_queue().has_connection()
     });
 }
@@ -161,7 +160,7 @@ fn an_accepted_connection_has_what_its_listener_was_set_to() {
 fn a_connection_to_a_listener_of_ipv6_is_one_of_ipv6() {
     let (_engine, host, _directory) = engine();
     for flags in [OpenFlags::empty(), OpenFlags::IPV6] {
-        let listener = host.open(SocketKind::Stream, flags, 0).unwrap();
+        let listener = host.sockets().open(SocketKind::Stream, flags, 0).unwrap();
         let local = listener.addresses().bind(Engine::address(0)).unwrap();
         listener.accept_queue().listen(8).unwrap();
         let _client = Stream::connect(host, local).unwrap();
@@ -207,7 +206,7 @@ fn with_waiting(engine: &Engine, host: &'static Host, count: usize) -> (Listener
     let connect = |_| Stream::connect(host, to).unwrap();
     let clients = (0..count).map(connect).collect();
     engine.wait_until("all wait", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         listener.socket().block().rcv.held() == (count * ACCEPT_RECORD) as u64
     });
     (listener, clients)
@@ -256,8 +255,8 @@ fn an_accepted_connection_is_asked_for_where_it_was_not_told_of() {
     );
     // Another process listens, too, and neither was told.
     listener.socket().share();
-    let theirs = second.inherit(listener.socket().id()).unwrap();
-    second.flush().unwrap();
+    let theirs = second.sockets().inherit(listener.socket().id()).unwrap();
+    second.messages().flush().unwrap();
     engine.wait_until("it is known", |_| {
         let has_handled = |ring| {
             let number = second.session.requested(ring);

@@ -83,7 +83,10 @@ fn what_a_program_has_bound_is_kept_apart_from_what_it_was_given() {
 fn an_unused_socket_shows_the_port_alone_unless_its_address_was_given() {
     let (_engine, host, _directory) = engine();
     let was = Engine::address(5000);
-    let v6 = host.open(SocketKind::Stream, OpenFlags::IPV6, 0).unwrap();
+    let v6 = host
+        .sockets()
+        .open(SocketKind::Stream, OpenFlags::IPV6, 0)
+        .unwrap();
     let (given, not) = (
         Engine::open(host, SocketKind::Stream),
         Engine::open(host, SocketKind::Stream),
@@ -172,7 +175,7 @@ fn a_socket_of_ipv6_reaches_what_its_address_does() {
         (OpenFlags::IPV6, Some("[::ffff:10.9.9.2]:5"), true, false),
         (OpenFlags::empty(), Some("10.9.9.2:5"), false, false),
     ] {
-        let socket = host.open(SocketKind::Datagram, flags, 0).unwrap();
+        let socket = host.sockets().open(SocketKind::Datagram, flags, 0).unwrap();
         if let Some(local) = local {
             let local: SocketAddr = local.parse().unwrap();
             socket.block().set_local(local.into());
@@ -195,7 +198,10 @@ fn the_engine_is_told_of_a_socket_of_ipv6_alone() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
     let host = engine.join();
-    let socket = host.open(SocketKind::Stream, OpenFlags::IPV6, 0).unwrap();
+    let socket = host
+        .sockets()
+        .open(SocketKind::Stream, OpenFlags::IPV6, 0)
+        .unwrap();
     let index = socket.id().index;
     for on in [true, false] {
         socket.options().set_v6_only(on).unwrap();
@@ -206,7 +212,7 @@ fn the_engine_is_told_of_a_socket_of_ipv6_alone() {
             ),
             (on, on)
         );
-        host.flush().unwrap();
+        host.messages().flush().unwrap();
         let reported = (index, OptionName::V6Only, u64::from(on));
         engine.wait_until("it was told", |seen| seen.options.last() == Some(&reported));
     }

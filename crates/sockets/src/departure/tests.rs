@@ -155,7 +155,11 @@ fn a_datagram_leaves_from_an_address_of_the_engine() {
 #[test]
 fn a_socket_of_ipv6_alone_reaches_no_address_of_ipv4() {
     let (_engine, host, _directory) = engine();
-    let open = || host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
+    let open = || {
+        host.sockets()
+            .open(SocketKind::Datagram, OpenFlags::IPV6, 0)
+            .unwrap()
+    };
     let to_v4 = Engine::address(7);
     let to_v6 = Some("[fd00::1]:7".parse().unwrap());
     let alone = open();
@@ -177,7 +181,10 @@ fn a_socket_of_ipv6_alone_reaches_no_address_of_ipv4() {
 fn what_no_datagram_has_room_for_is_refused() {
     let (_engine, host, _directory) = engine();
     let (a, to) = bound(host);
-    let v6 = host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
+    let v6 = host
+        .sockets()
+        .open(SocketKind::Datagram, OpenFlags::IPV6, 0)
+        .unwrap();
     let to_v6 = Some("[fd00::1]:7".parse().unwrap());
     let bytes = vec![0; MOST_PAYLOAD_V6 + 1];
     for len in [MOST_PAYLOAD + 1, MOST_PAYLOAD_V6 + 1] {
@@ -284,7 +291,10 @@ fn what_was_begun_goes_where_its_socket_is_connected() {
     assert_eq!(a.datagrams().begun_for(), Ok(Some(other)));
     assert_eq!(send(&a, b"cd", None), Ok(2));
     assert_eq!(receive(&c).1, b"abcd");
-    let v6 = host.open(SocketKind::Datagram, OpenFlags::IPV6, 0).unwrap();
+    let v6 = host
+        .sockets()
+        .open(SocketKind::Datagram, OpenFlags::IPV6, 0)
+        .unwrap();
     let to_v6 = "[fd00::1]:7".parse().unwrap();
     assert_eq!(begin(&v6, b"ab", Some(to_v6)), Ok(2));
     assert_eq!(begin(&v6, b"cd", Some(to)), refused(Errno::INVAL));
@@ -346,7 +356,7 @@ fn what_is_not_to_be_cut_fits_its_link_or_is_refused() {
         (OpenFlags::empty(), far("10.9.9.77"), 28),
         (OpenFlags::IPV6, far("fd00::77"), 48),
     ] {
-        let a = host.open(SocketKind::Datagram, flags, 0).unwrap();
+        let a = host.sockets().open(SocketKind::Datagram, flags, 0).unwrap();
         let fits = link - header;
         let bytes = vec![0; 3000];
         let send = |len: usize, departure| {
@@ -391,7 +401,7 @@ fn what_is_longer_than_the_least_mtu_is_cut_or_refused() {
     let (_engine, host, _directory) = engine();
     host.routes().publish_mtu([9000; 2], false);
     let v6 = OpenFlags::IPV6;
-    let a = host.open(SocketKind::Datagram, v6, 0).unwrap();
+    let a = host.sockets().open(SocketKind::Datagram, v6, 0).unwrap();
     let far = |host: &str| Some(SocketAddr::new(host.parse().unwrap(), 7));
     let (to, to_v4) = (far("fd00::77"), far("::ffff:10.9.9.77"));
     let fits = LEAST_MTU_V6 - 48;

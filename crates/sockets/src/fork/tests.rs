@@ -21,7 +21,8 @@ fn a_reservation_has_what_its_process_holds() {
     let (a, b) = Engine::pair(host);
     let control = |channel| host.arena.control(channel);
     let before = host.arena.header().reservations.load(Ordering::Acquire);
-    let channel = host.reserve_channel().unwrap();
+    let reservation = host.reserve_channel().unwrap();
+    let channel = reservation.channel();
     assert_ne!(channel, host.own_channel());
     assert_eq!(control(channel).state(), ChannelState::Reserved);
     let pid = control(channel).pid.load(Ordering::Acquire);
@@ -31,36 +32,37 @@ fn a_reservation_has_what_its_process_holds() {
     let holds = |socket: &Socket| host.arena.holds(channel, socket.id().index);
     assert!(holds(a.socket()) && holds(b.socket()));
     assert_eq!((a.socket().uses(), b.socket().uses()), (2, 2));
-    host.leave_out(channel, a.socket().id());
+    reservation.leave_out(a.socket().id());
     assert!(!holds(a.socket()) && holds(b.socket()));
     // The next one is another.
     let second = host.reserve_channel().unwrap();
-    assert_ne!(second, channel);
-    host.drop_reservation(second);
+    assert_ne!(second.channel(), channel);
+    second.release();
     // One that is another's is left alone.
     control(channel).pid.store(pid + 1, Ordering::Release);
-    host.drop_reservation(channel);
+    reservation.release();
     assert_eq!(control(channel).state(), ChannelState::Reserved);
     control(channel).pid.store(pid, Ordering::Release);
-    host.drop_reservation(channel);
+    reservation.release();
     assert_eq!(control(channel).state(), ChannelState::Free);
     assert!(!holds(b.socket()));
-    // It is dropped once.
-    host.drop_reservation(channel);
-    host.drop_reservation(host.own_channel());
-    assert_ne!(control(host.own_channel()).state(), ChannelState::Free);
+    // It is given back once: the channel may be reserved again.
+    let third = host.reserve_channel().unwrap();
+    assert_eq!(third.channel(), channel);
+    third.release();
+    reservation.release();
     engine.stop();
     host.look_at_engine();
-    assert_eq!(host.reserve_channel(), None);
+    assert!(host.reserve_channel().is_none());
 }
 
 #[test]
 fn a_session_has_so_many_channels_and_no_more() {
     let (_engine, host, _directory) = engine();
-    let all: Vec<u32> = std::iter::from_fn(|| host.reserve_channel()).collect();
+    let all: Vec<Reservation> = std::iter::from_fn(|| host.reserve_channel()).collect();
     assert_eq!(all.len(), host.arena.geometry().channels as usize - 1);
-    for channel in &all {
-        host.drop_reservation(*channel);
+    for reservation in &all {
+        reservation.release();
     }
     assert!(host.reserve_channel().is_some());
 }
@@ -69,11 +71,11 @@ fn a_session_has_so_many_channels_and_no_more() {
 #[test]
 fn a_reservation_is_given_to_a_child() {
     let (engine, host, _directory) = engine();
-    let channel = host.reserve_channel().unwrap();
-    let control = host.arena.control(channel);
+    let reservation = host.reserve_channel().unwrap();
+    let control = host.arena.control(reservation.channel());
     // A process that lives.
     let child = rustix::process::getpid().as_raw_nonzero().get() as u32;
-    host.give_reservation(channel, child);
+    reservation.give_to(child);
     assert_eq!(control.pid.load(Ordering::Acquire), child);
     for _ in 0..12_000 {
         if control.state() == ChannelState::Open {
@@ -89,12 +91,11 @@ fn a_reservation_is_given_to_a_child() {
 fn a_parent_knows_what_it_has_reserved() {
     let (_engine, host, _directory) = engine();
     let reservation = host.before_fork().in_parent().unwrap();
-    let control = host.arena.control(reservation.channel);
+    let control = host.arena.control(reservation.channel());
     assert_eq!(control.state(), ChannelState::Reserved);
-    let number = control.reservations.load(Ordering::Acquire);
-    assert_eq!(reservation.number, number);
     reservation.is_for(4711);
-    host.drop_reservation(reservation.channel);
+    assert_eq!(control.child(), Some(4711));
+    reservation.release();
     // All locks are free again.
     let (a, b) = Engine::pair(host);
     a.write_all(b"x").unwrap();
@@ -108,6 +109,7 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     let (engine, host, _directory) = engine();
     let (a, b) = Engine::pair(host);
     let other = host
+        .sockets()
         .open(SocketKind::Stream, OpenFlags::empty(), 0)
         .unwrap();
     let datagram = Engine::open(host, SocketKind::Datagram);
@@ -146,7 +148,7 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     );
     let _ = fd;
     // Both ends work, by the child's own channel.
-    let copy = host.acquire(b.socket().id()).unwrap();
+    let copy = host.sockets().acquire(b.socket().id()).unwrap();
     a.write_all(b"abc").unwrap();
     let mut buf = [0; 9];
     let read = copy.wait(None, WaitLimit::ENDLESS, || {
@@ -157,7 +159,7 @@ fn a_child_goes_on_with_the_sockets_that_it_has_descriptors_of() {
     let mut reported = Vec::new();
     a.write_all(b"d").unwrap();
     engine.wait_until("it has come", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         copy.receive_stream().readable_bytes() == 1
     });
     set.harvest(9, |report| reported.push(report.data)).unwrap();
@@ -188,7 +190,7 @@ fn a_child_without_a_channel_fails() {
     let (a, b) = Engine::pair(host);
     while host.reserve_channel().is_some() {}
     let forking = host.before_fork();
-    assert!(forking.channel.is_none());
+    assert!(forking.reservation.is_none());
     let child = forking.in_child(&only_thread(), std::iter::once((a.socket().id(), 1)));
     assert!(child.is_gone() && child.is_cut_off());
     let sent = a.socket().send_stream().send(&[IoSlice::new(b"x")], false);
@@ -202,7 +204,7 @@ fn a_child_that_comes_too_late_fails() {
     let (_engine, host, _directory) = engine();
     let (a, b) = Engine::pair(host);
     let forking = host.before_fork();
-    let control = host.arena.control(forking.channel.unwrap());
+    let control = host.arena.control(forking.reservation.unwrap().channel());
     assert!(control.change_state(ChannelState::Reserved, ChannelState::Free));
     let child = forking.in_child(&only_thread(), std::iter::once((a.socket().id(), 1)));
     assert!(child.is_gone() && child.is_cut_off());
@@ -271,7 +273,7 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
     std::mem::forget(host.query.enter().unwrap());
     std::mem::forget(host.unfinished.enter().unwrap());
     std::mem::forget(host.unreported.enter().unwrap());
-    std::mem::forget(host.dispatch.enter().unwrap());
+    std::mem::forget(host.channel.stop().unwrap());
     host.arena.set_held(channel, other.id().index, true);
     let (epoch, waiter) = (host.identity.epoch(), host.threads().my_waiter());
     let gone = SocketId {
@@ -295,7 +297,7 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
     assert!(!holds(channel, datagram.id()) && !holds(channel, sent.id()));
     let closed = longshore_hostif::BlockFlags::CLOSED;
     assert!(!sent.block().flags().contains(closed), "it is another's");
-    assert_eq!(host.dispatch.enter().unwrap().channel.index(), channel);
+    assert_eq!(host.channel.stop().unwrap().channel(), channel);
     // The parent counts as one more.
     assert_eq!((a.socket().uses(), b.socket().uses()), (2, 3));
     let count = |socket: &Socket| host.held_sockets.count(socket.id().index);
@@ -306,10 +308,10 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
     assert!(host.query.try_enter().is_some());
     assert!(host.arena.control(channel).has_inherited());
     // Both ends work, by the child's own channel, and it has the sets of its parent.
-    let copy = host.acquire(b.socket().id()).unwrap();
+    let copy = host.sockets().acquire(b.socket().id()).unwrap();
     a.write_all(b"d").unwrap();
     engine.wait_until("it has come", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         copy.receive_stream().readable_bytes() == 2
     });
     let mut reported = Vec::new();
@@ -332,14 +334,14 @@ fn a_child_without_a_place_of_its_own_fails() {
 fn a_child_in_another_namespace_is_not_named() {
     let (_engine, host, _directory) = engine();
     let reservation = host.before_fork().in_parent().unwrap();
-    let control = host.arena.control(reservation.channel);
+    let control = host.arena.control(reservation.channel());
     reservation.is_for(4711);
     assert_eq!(control.child(), Some(4711));
     host.identity.leave_namespace();
     reservation.is_for(4712);
     assert_eq!(control.child(), Some(4711));
     let pid = control.pid.load(Ordering::Acquire);
-    host.give_reservation(reservation.channel, 4713);
+    reservation.give_to(4713);
     assert_eq!(control.state(), ChannelState::Reserved);
     assert_eq!(control.pid.load(Ordering::Acquire), pid);
 }
@@ -347,11 +349,11 @@ fn a_child_in_another_namespace_is_not_named() {
 #[test]
 fn a_reservation_that_is_anothers_is_not_given() {
     let (_engine, host, _directory) = engine();
-    let channel = host.reserve_channel().unwrap();
-    let control = host.arena.control(channel);
+    let reservation = host.reserve_channel().unwrap();
+    let control = host.arena.control(reservation.channel());
     let pid = control.pid.load(Ordering::Acquire);
     control.pid.store(pid + 1, Ordering::Release);
-    host.give_reservation(channel, pid + 2);
+    reservation.give_to(pid + 2);
     assert_eq!(control.state(), ChannelState::Reserved);
     // Whose it is, it was given to: the engine finds that process by its pid.
     assert_eq!(control.pid.load(Ordering::Acquire), pid + 1);
@@ -370,10 +372,11 @@ fn sets_that_are_held_are_not_changed() {
 #[test]
 fn a_reservation_is_of_an_empty_channel() {
     let (_engine, host, _directory) = engine();
-    let channel = host.reserve_channel().unwrap();
-    host.drop_reservation(channel);
+    let reservation = host.reserve_channel().unwrap();
+    let channel = reservation.channel();
+    reservation.release();
     host.arena.control(channel).note_inherited();
-    assert_eq!(host.reserve_channel(), Some(channel));
+    assert_eq!(host.reserve_channel().unwrap().channel(), channel);
     assert!(!host.arena.control(channel).has_inherited());
 }
 
@@ -383,7 +386,6 @@ fn what_was_forwarded_is_taken_before_a_child_is_made() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     let id = socket.id();
-    let word = id.encode();
     type Makes = fn(&'static Host);
     let ways: [Makes; 2] = [
         |host| {
@@ -394,10 +396,10 @@ fn what_was_forwarded_is_taken_before_a_child_is_made() {
         },
     ];
     for makes in ways {
-        host.forwarded_to.store(word, Ordering::Relaxed);
+        host.in_flight.note_forwarded(id);
         let before = requested(host);
         makes(host);
-        assert_eq!(host.forwarded_to.load(Ordering::Relaxed), 0);
+        assert_eq!(host.in_flight.take_forwarded(), None);
         assert_eq!(requested(host), before + 1, "it is asked");
     }
 }
@@ -409,7 +411,8 @@ fn the_engine_is_told_of_a_channel_that_is_taken() {
         let ignored = Ignored::new();
         let host = ignored.host;
         let forking = host.before_fork();
-        let channel = forking.channel.unwrap();
+        let reservation = forking.reservation.unwrap();
+        let channel = reservation.channel();
         let control = host.arena.control(channel);
         let own = std::process::id();
         let rung = || ignored.engine.seen.lock().unwrap().rung[0];
@@ -421,7 +424,7 @@ fn the_engine_is_told_of_a_channel_that_is_taken() {
             assert_eq!(host.identity.pid(), own);
         } else {
             drop(forking);
-            host.give_reservation(channel, own);
+            reservation.give_to(own);
         }
         assert_eq!(control.pid.load(Ordering::Acquire), own);
         assert_eq!(control.state(), ChannelState::Claimed);

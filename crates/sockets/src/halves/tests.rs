@@ -167,7 +167,7 @@ fn the_engine_is_told_which_half_is_shut_down() {
     let (rd, wr, lingers) = (EdgeFlags::SHUT_RD, EdgeFlags::SHUT_WR, EdgeFlags::LINGERS);
     let is_said = |socket: &Socket, expected: EdgeFlags| {
         let index = socket.id().index;
-        host.flush().unwrap();
+        host.messages().flush().unwrap();
         engine.wait_until("it was told", |seen| {
             let said = seen
                 .reported_flags

@@ -19,11 +19,14 @@ fn channels_are_asked_only_about_what_was_handed_on() {
     let control = host.arena.control(63);
     assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
     host.arena.set_held(63, index, true);
-    assert!(!host.is_held_elsewhere(index), "nobody can have it");
+    assert!(
+        !host.sockets().is_held_elsewhere(index),
+        "nobody can have it"
+    );
     socket.share();
-    assert!(host.is_held_elsewhere(index));
+    assert!(host.sockets().is_held_elsewhere(index));
     host.arena.set_held(63, index, false);
-    assert!(!host.is_held_elsewhere(index));
+    assert!(!host.sockets().is_held_elsewhere(index));
 }
 
 #[test]
@@ -35,8 +38,8 @@ fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile()
         std::thread::scope(|scope| {
             let getting = scope.spawn(|| (Engine::pair(host), Engine::pair(host)));
             while !getting.is_finished() {
-                let channel = host.reserve_channel().unwrap();
-                let held = host.arena.held(channel).iter().enumerate();
+                let reservation = host.reserve_channel().unwrap();
+                let held = host.arena.held(reservation.channel()).iter().enumerate();
                 for (index, word) in held {
                     let word = word.load(Ordering::Acquire);
                     let indices = (0..64).filter(|bit| word & 1 << bit != 0);
@@ -45,7 +48,7 @@ fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile()
                         assert!(!is_alone, "the child has {index}, too");
                     }
                 }
-                host.drop_reservation(channel);
+                reservation.release();
             }
             drop(getting.join().unwrap());
         });
@@ -53,9 +56,9 @@ fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile()
 }
 
 /// Whether a socket is marked as held in the channel of this process.
-fn holds(host: &Host, id: SocketId) -> bool {
+fn holds(host: &'static Host, id: SocketId) -> bool {
     let is_marked = host.arena.holds(host.own_channel(), id.index);
-    assert_eq!(host.held().any(|held| held == id), is_marked);
+    assert_eq!(host.sockets().held().any(|held| held == id), is_marked);
     is_marked
 }
 
@@ -69,7 +72,7 @@ fn a_socket_is_held_until_its_last_use_ends() {
         (socket.uses(), host.held_sockets.having(id)),
         (1, Having::Alone)
     );
-    let (second, third) = (socket.clone(), host.acquire(id).unwrap());
+    let (second, third) = (socket.clone(), host.sockets().acquire(id).unwrap());
     assert_eq!(socket.uses(), 3);
     drop((second, third));
     assert_eq!(socket.uses(), 1);
@@ -78,12 +81,12 @@ fn a_socket_is_held_until_its_last_use_ends() {
     drop(again);
     assert!(!holds(host, id));
     assert_eq!(host.held_sockets.having(id), Having::Not);
-    assert!(host.acquire(id).is_none(), "it is gone");
+    assert!(host.sockets().acquire(id).is_none(), "it is gone");
     engine.wait_until("it is closed", |seen| seen.open == 0);
     // The next in its place is another.
     let next = Engine::open(host, SocketKind::Stream);
     assert_ne!(next.id(), id);
-    assert!(host.acquire(id).is_none() && host.inherit(id).is_none());
+    assert!(host.sockets().acquire(id).is_none() && host.sockets().inherit(id).is_none());
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_socket_that_never_was_is_not_held() {
         ..id
     };
     for no in [other, beyond] {
-        assert!(host.acquire(no).is_none() && host.inherit(no).is_none());
+        assert!(host.sockets().acquire(no).is_none() && host.sockets().inherit(no).is_none());
     }
     // The socket in whose place it would be is held as before.
     assert!(holds(host, id) && socket.uses() == 1);
@@ -108,7 +111,7 @@ fn a_socket_that_never_was_is_not_held() {
         index: id.index + 100,
         generation: 9,
     };
-    assert!(host.inherit(free).is_none());
+    assert!(host.sockets().inherit(free).is_none());
     assert!(!holds(host, free) && holds(host, id));
     assert_eq!(host.held_sockets.having(free), Having::Not);
 }
@@ -122,14 +125,16 @@ fn what_another_process_has_is_left_to_it() {
     let id = b.socket().id();
     b.socket().share();
     assert_eq!(host.held_sockets.having(id), Having::Shared);
-    let theirs = second.inherit(id).unwrap();
+    let theirs = second.sockets().inherit(id).unwrap();
     assert_eq!(b.socket().uses(), 2, "the other process counts as one");
-    assert!(host.is_held_elsewhere(id.index) && second.is_held_elsewhere(id.index));
+    assert!(
+        host.sockets().is_held_elsewhere(id.index) && second.sockets().is_held_elsewhere(id.index)
+    );
     drop(b);
-    assert!(!host.is_held_elsewhere(id.index) || !holds(host, id));
+    assert!(!host.sockets().is_held_elsewhere(id.index) || !holds(host, id));
     a.write_all(b"x").unwrap();
     engine.wait_until("it has come", |_| {
-        second.drain_if_free();
+        second.messages().drain_if_free();
         theirs.receive_stream().readable_bytes() == 1
     });
     assert_eq!(theirs.uses(), 1);
@@ -149,18 +154,22 @@ fn a_socket_on_its_way_stays_open() {
     b.socket().send_off();
     b.socket().arrived();
     drop(b);
-    assert_eq!(second.find_inode(4711), Some(id), "it is on its way");
-    let theirs = second.inherit(id).unwrap();
+    assert_eq!(
+        second.sockets().find_inode(4711),
+        Some(id),
+        "it is on its way"
+    );
+    let theirs = second.sockets().inherit(id).unwrap();
     theirs.arrived();
     theirs.arrived();
     assert_eq!(theirs.block().in_transit.load(Ordering::Acquire), 0);
     a.write_all(b"x").unwrap();
     engine.wait_until("it has come", |_| {
-        second.drain_if_free();
+        second.messages().drain_if_free();
         theirs.receive_stream().readable_bytes() == 1
     });
     drop(theirs);
-    assert_eq!(second.find_inode(4711), None);
+    assert_eq!(second.sockets().find_inode(4711), None);
     assert_eq!(a.read(&mut [0; 1]), Ok(0));
 }
 
@@ -172,36 +181,40 @@ fn a_socket_is_left_to_others_if_there_are_any() {
     let (_a, b) = Engine::pair(host);
     let id = b.socket().id();
     b.socket().share();
-    assert_eq!(host.leave_to_others(id), Ok(false));
+    assert_eq!(host.sockets().leave_to_others(id), Ok(false));
     assert!(holds(host, id));
-    let theirs = second.inherit(id).unwrap();
+    let theirs = second.sockets().inherit(id).unwrap();
     let is_subscribed = || host.held_sockets.is_marked(id.index, SUBSCRIBED);
     let requests = || {
         let all = host.own_rings().map(|ring| host.session.requested(ring));
         all.fold(0, u32::wrapping_add)
     };
     let before = requests();
-    assert_eq!(host.leave_to_others(id), Ok(true));
+    assert_eq!(host.sockets().leave_to_others(id), Ok(true));
     assert!(!holds(host, id) && !is_subscribed());
     assert_eq!(requests().wrapping_sub(before), 1, "to be told no more");
     // The `exec` has failed.
-    host.hold_again(id);
+    host.sockets().hold_again(id);
     assert!(holds(host, id) && is_subscribed());
     assert_eq!(requests().wrapping_sub(before), 2, "to be told again");
     drop(theirs);
-    assert_eq!(host.leave_to_others(id), Ok(false));
+    assert_eq!(host.sockets().leave_to_others(id), Ok(false));
     let gone = SocketId {
         generation: id.generation + 1,
         ..id
     };
-    assert_eq!(host.leave_to_others(gone), Ok(true), "it is there no more");
-    host.hold_again(gone);
+    assert_eq!(
+        host.sockets().leave_to_others(gone),
+        Ok(true),
+        "it is there no more"
+    );
+    host.sockets().hold_again(gone);
     assert!(holds(host, id));
     let free = SocketId {
         index: id.index + 100,
         ..id
     };
-    host.hold_again(free);
+    host.sockets().hold_again(free);
     assert!(!host.arena.holds(host.own_channel(), free.index));
 }
 
@@ -217,7 +230,7 @@ fn what_no_descriptor_is_there_for_is_closed() {
     host.held_sockets.set_count(ids.1, 0);
     let control = host.arena.control(host.own_channel());
     assert!(!control.has_inherited());
-    host.drop_unused();
+    host.sockets().drop_unused();
     assert!(control.has_inherited(), "its parent may let go of all");
     assert!(holds(host, ids.0) && !holds(host, ids.1));
     engine.wait_until("it is closed", |seen| seen.open == 1);
@@ -229,7 +242,7 @@ fn an_inherited_listener_is_asked_for_what_waits() {
     let second = engine.join();
     let socket = Engine::open(host, SocketKind::Stream);
     socket.share();
-    let theirs = second.inherit(socket.id()).unwrap();
+    let theirs = second.sockets().inherit(socket.id()).unwrap();
     assert!(host.held_sockets.knows_waiting(socket.id()));
     assert!(!second.held_sockets.knows_waiting(theirs.id()));
 }
@@ -239,7 +252,10 @@ fn a_session_without_a_free_socket_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let mut engine = Engine::with_geometry(directory.path(), SMALL);
     let host = engine.join();
-    let open = || host.open(SocketKind::Stream, OpenFlags::V6ONLY | OpenFlags::IPV6, 0);
+    let open = || {
+        host.sockets()
+            .open(SocketKind::Stream, OpenFlags::V6ONLY | OpenFlags::IPV6, 0)
+    };
     let mut all = Vec::new();
     let last = loop {
         match open() {
@@ -264,16 +280,17 @@ fn a_socket_is_found_by_the_kernels_behind_it() {
     let second = engine.join();
     let sockets: Vec<_> = (0..70)
         .map(|inode| {
-            host.open(SocketKind::Stream, OpenFlags::empty(), 1000 + inode)
+            host.sockets()
+                .open(SocketKind::Stream, OpenFlags::empty(), 1000 + inode)
                 .unwrap()
         })
         .collect();
     for (inode, socket) in (1000..).zip(&sockets) {
-        assert_eq!(second.find_inode(inode), Some(socket.id()));
+        assert_eq!(second.sockets().find_inode(inode), Some(socket.id()));
     }
-    assert_eq!(second.find_inode(999), None);
+    assert_eq!(second.sockets().find_inode(999), None);
     drop(sockets);
-    assert_eq!(second.find_inode(1000), None);
+    assert_eq!(second.sockets().find_inode(1000), None);
 }
 
 /// What a process keeps of a socket goes with its last use: its place is another's then.
@@ -296,7 +313,7 @@ fn nothing_is_kept_of_a_socket_that_is_closed() {
     let bytes = LEAST_FORWARD as usize;
     a.write_all(&vec![7; bytes]).unwrap();
     engine.wait_until("all has come", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         socket.receive_stream().readable_bytes() == bytes
     });
     let (mut kept, all) = (None, |given: &[&[u8]]| Ok(given.concat().len()));
@@ -339,12 +356,12 @@ fn a_process_names_all_that_it_holds() {
     let sockets: Vec<Socket> = (0..130)
         .map(|_| Engine::open(host, SocketKind::Stream))
         .collect();
-    let mut held: Vec<u32> = host.held().map(|id| id.index).collect();
+    let mut held: Vec<u32> = host.sockets().held().map(|id| id.index).collect();
     let mut opened: Vec<u32> = sockets.iter().map(|socket| socket.id().index).collect();
     held.sort_unstable();
     opened.sort_unstable();
     assert_eq!(held, opened);
-    assert!(host.held().all(|id| host.held_sockets.has(id)));
+    assert!(host.sockets().held().all(|id| host.held_sockets.has(id)));
 }
 
 /// A socket stands behind an inode while a process holds it, or while it is on its way to one.
@@ -352,15 +369,19 @@ fn a_process_names_all_that_it_holds() {
 fn what_nobody_holds_is_behind_no_inode() {
     let (_engine, host, _directory) = engine();
     let socket = host
+        .sockets()
         .open(SocketKind::Stream, OpenFlags::empty(), 77)
         .unwrap();
     let id = socket.id();
-    assert_eq!(host.find_inode(77), Some(id));
+    assert_eq!(host.sockets().find_inode(77), Some(id));
     host.arena.set_held(host.own_channel(), id.index, false);
-    assert_eq!(host.find_inode(77), None);
+    assert_eq!(host.sockets().find_inode(77), None);
     let in_transit = &socket.block().in_transit;
     in_transit.store(1, Ordering::Release);
-    assert_eq!((host.find_inode(77), host.find_inode(78)), (Some(id), None));
+    assert_eq!(
+        (host.sockets().find_inode(77), host.sockets().find_inode(78)),
+        (Some(id), None)
+    );
     in_transit.store(0, Ordering::Release);
     host.arena.set_held(host.own_channel(), id.index, true);
 }
@@ -372,11 +393,11 @@ fn a_use_of_what_is_gone_is_given_back_in_silence() {
     let first = Engine::open(host, SocketKind::Stream);
     let (second, index) = (first.clone(), first.id().index);
     let is_held = || host.arena.holds(host.own_channel(), index);
-    host.let_go_silently(first);
+    host.sockets().let_go_silently(first);
     assert!(is_held() && host.held_sockets.count(index) == 1);
     assert!(host.held_sockets.is_marked(index, ALONE));
     let block = second.block();
-    host.let_go_silently(second);
+    host.sockets().let_go_silently(second);
     assert!(!is_held() && host.held_sockets.count(index) == 0);
     assert!(!host.held_sockets.is_marked(index, ALONE));
     assert!(!block.flags().contains(BlockFlags::CLOSED));
@@ -419,9 +440,9 @@ fn a_listener_that_is_closed_may_show_at_others() {
         if is_listening {
             socket.accept_queue().listen(1).unwrap();
         }
-        host.done_to_own.store(false, Ordering::Relaxed);
+        host.in_flight.take_done_to_own();
         drop(socket);
-        assert_eq!(host.done_to_own.load(Ordering::Relaxed), is_listening);
+        assert_eq!(host.in_flight.take_done_to_own(), is_listening);
     }
 }
 
@@ -431,9 +452,8 @@ fn what_was_forwarded_is_taken_before_a_socket_is_sent_off() {
     let (_engine, host, _directory) = engine();
     let socket = Engine::open(host, SocketKind::Stream);
     let id = socket.id();
-    let word = id.encode();
-    host.forwarded_to.store(word, Ordering::Relaxed);
+    host.in_flight.note_forwarded(id);
     socket.send_off();
-    assert_eq!(host.forwarded_to.load(Ordering::Relaxed), 0);
+    assert_eq!(host.in_flight.take_forwarded(), None);
     socket.arrived();
 }

@@ -1,6 +1,6 @@
 //! The Unix socket between a process and its engine, and what names both ends of it.
 //!
-//! Owns [`EngineConnection`]. `asking` puts questions by it, `fork` claims channels, and
+//! Owns [`EngineConnection`]. `descriptor_requests` puts questions by it, `fork` claims channels, and
 //! [`Host`](super::Host) looks at it to know whether the engine lives.
 
 use longshore_hostif::attach::{self, AttachError, Token};

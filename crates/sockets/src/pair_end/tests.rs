@@ -218,14 +218,14 @@ fn what_has_come_is_found_by_a_wait() {
     });
     assert_eq!(here.rcv.held(), 0);
     let request = host.edges(here, c.reader().id(), longshore_hostif::EdgeFlags::MORE);
-    host.report_written(&request, 0).unwrap();
+    host.messages().report_written(&request, 0).unwrap();
     // Five more bytes do not come: for the rest it waits shortly, and not in vain.
     there.snd.edge.store(20, Ordering::Relaxed);
     let began = Instant::now();
     assert!(c.end().await_coming());
     assert!(began.elapsed() >= LONGEST_FOR_REST);
     assert_eq!(here.rcv.held(), 15);
-    assert!(!host.holds.load(Ordering::Relaxed));
+    assert!(!host.channel.holds());
     assert!(c.end().await_coming());
     assert!(!c.end().await_coming());
     there.snd.edge.store(15, Ordering::Relaxed);

@@ -75,7 +75,7 @@ fn a_listener_says_how_many_connections_wait() {
     let to = listener.local().unwrap();
     let _streams = [(); 3].map(|()| Stream::connect(host, to).unwrap());
     engine.wait_until("they wait", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         listener.socket().block().rcv.held() == 3 * ACCEPT_RECORD as u64
     });
     let mut info = [9; INFO_BYTES];

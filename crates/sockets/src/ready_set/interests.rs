@@ -71,7 +71,7 @@ impl ReadySet {
             // What the engine said before it could know whom to wake for it may lie in
             // the channel still, and a thread that sleeps already does not look there again.
             Waiter::fence();
-            self.host.drain()?;
+            self.host.messages().drain()?;
             let mut ready_sets = self.host.ready_sets.enter()?;
             if let Some(key) = ready_sets.find(self.index, index, fd) {
                 self.look(&mut ready_sets, socket, key);

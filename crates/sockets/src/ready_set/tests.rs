@@ -150,7 +150,7 @@ fn a_report_names_the_descriptor_and_the_events_asked_for() {
     set.add(b.socket(), 77, IN | OUT, 5).unwrap();
     a.write_all(b"x").unwrap();
     engine.wait_until("it has come", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         b.socket().receive_stream().readable_bytes() == 1
     });
     let mut reports = Vec::new();
@@ -429,10 +429,10 @@ fn whoever_is_about_to_sleep_has_said_all() {
     let [a, ..] = streams(host);
     let set = ReadySet::new(host).unwrap();
     let request = host.edges(a.socket().block(), a.socket().id(), EdgeFlags::MORE);
-    host.report_written(&request, 0).unwrap();
-    assert!(host.holds.load(Ordering::Relaxed));
+    host.messages().report_written(&request, 0).unwrap();
+    assert!(host.channel.holds());
     set.declare().unwrap();
-    assert!(!host.holds.load(Ordering::Relaxed));
+    assert!(!host.channel.holds());
 }
 
 /// Of one set, as they were set last, and those alone that are to be reported.
@@ -623,7 +623,7 @@ fn whoever_is_about_to_sleep_finds_that_the_engine_has_ended() {
     set.add(a.socket(), 1, IN | EDGE, 1).unwrap();
     engine.stop();
     // What it said before.
-    host.drain().unwrap();
+    host.messages().drain().unwrap();
     set.harvest(9, |_| ()).unwrap();
     assert!(!set.is_ready());
     set.declare().unwrap();

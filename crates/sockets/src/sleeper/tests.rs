@@ -6,7 +6,6 @@ use crate::testing::fixture::engine;
 use longshore_hostif::EdgeFlags;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use std::sync::atomic::Ordering;
 
 /// Whether an eventfd rings, within so many seconds.
 fn rings(fd: RawFd, seconds: i64) -> bool {
@@ -37,7 +36,7 @@ fn what_happens_to_a_listed_socket_wakes_the_thread() {
         sleeper.declare().unwrap();
         assert!(waiter_of.is_declared());
         a.write_all(b"x").unwrap();
-        host.flush().unwrap();
+        host.messages().flush().unwrap();
         assert!(rings(fd, 60), "round {round}");
         sleeper.awake(true);
         assert!(!waiter_of.is_declared() && !rings(fd, 0));
@@ -46,7 +45,7 @@ fn what_happens_to_a_listed_socket_wakes_the_thread() {
     // What has rung, and is not said to have, rings on.
     sleeper.declare().unwrap();
     a.write_all(b"x").unwrap();
-    host.flush().unwrap();
+    host.messages().flush().unwrap();
     assert!(rings(fd, 60));
     sleeper.awake(false);
     assert!(rings(fd, 0));
@@ -67,7 +66,7 @@ fn who_is_about_to_sleep_has_heard_all() {
     let sleeper = host.sleeper();
     sleeper.list(b.socket());
     a.write_all(b"x").unwrap();
-    host.flush().unwrap();
+    host.messages().flush().unwrap();
     engine.wait_until("it has come", |seen| seen.rcv_chunks == 1);
     // It is told at the end of that turn.
     let turns = engine.seen.lock().unwrap().turns;
@@ -86,10 +85,10 @@ fn who_is_about_to_sleep_has_said_all() {
     let sleeper = host.sleeper();
     let (socket, block) = (a.socket(), a.socket().block());
     let request = host.edges(block, socket.id(), EdgeFlags::MORE);
-    host.report_written(&request, 0).unwrap();
-    assert!(host.holds.load(Ordering::Relaxed));
+    host.messages().report_written(&request, 0).unwrap();
+    assert!(host.channel.holds());
     sleeper.declare().unwrap();
-    assert!(!host.holds.load(Ordering::Relaxed));
+    assert!(!host.channel.holds());
     let waiter = host.session.waiter(sleeper.mine.unwrap().0);
     assert!(waiter.is_declared());
     sleeper.awake(false);

@@ -12,15 +12,15 @@ fn what_a_socket_is_is_what_it_was_opened_as() {
     let (_engine, host, _directory) = engine();
     for kind in [SocketKind::Stream, SocketKind::Datagram] {
         for flags in [OpenFlags::empty(), OpenFlags::IPV6] {
-            let socket = host.open(kind, flags, 77).unwrap();
+            let socket = host.sockets().open(kind, flags, 77).unwrap();
             assert_eq!(socket.is_datagram(), kind == SocketKind::Datagram);
             assert_eq!(socket.is_v6(), flags == OpenFlags::IPV6);
             assert!(!socket.is_listening() && !socket.has_kernel_side());
             assert!(!socket.is_spent() && !socket.has_listened() && !socket.is_replaced());
-            assert_eq!(host.find_inode(77), Some(socket.id()));
+            assert_eq!(host.sockets().find_inode(77), Some(socket.id()));
             socket.set_inode(78);
-            assert_eq!(host.find_inode(77), None);
-            assert_eq!(host.find_inode(78), Some(socket.id()));
+            assert_eq!(host.sockets().find_inode(77), None);
+            assert_eq!(host.sockets().find_inode(78), Some(socket.id()));
         }
     }
 }
@@ -49,7 +49,7 @@ fn a_socket_whose_place_another_has_taken_ends_its_calls() {
     socket.set_inode(99);
     socket.abandon();
     assert!(socket.is_replaced());
-    assert_eq!(host.find_inode(99), None);
+    assert_eq!(host.sockets().find_inode(99), None);
     assert_eq!(
         socket.options().linger(),
         Some(0),
@@ -116,7 +116,7 @@ fn what_the_engine_has_told_counts_for_each_call() {
             .send_stream()
             .send_with(&[IoSlice::new(bytes)], Sending::URGENT)
     };
-    host.drain_if_free();
+    host.messages().drain_if_free();
     assert_eq!(urgent(b"ab"), Ok(2));
     is_reported(host);
     // Its place may be told before the byte is.
@@ -131,8 +131,8 @@ fn what_the_engine_has_told_counts_for_each_call() {
     };
     assert_eq!(read(), Ok(1));
     assert_eq!(read(), Err(SocketError::WouldBlock));
-    host.flush().unwrap();
-    host.drain_if_free();
+    host.messages().flush().unwrap();
+    host.messages().drain_if_free();
     a.write_all(b"abc").unwrap();
     is_reported(host);
     while read() != Ok(3) {
@@ -161,7 +161,7 @@ fn what_the_engine_has_told_counts_for_each_call() {
     );
     let to = d.addresses().bind(Engine::address(0)).unwrap();
     c.addresses().bind(Engine::address(0)).unwrap();
-    host.drain_if_free();
+    host.messages().drain_if_free();
     let sent = c
         .datagrams()
         .send(&[IoSlice::new(b"abcd")], Some(to), Departure::default());

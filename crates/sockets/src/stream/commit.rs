@@ -96,7 +96,7 @@ impl Reserved<'_> {
                     rcv_consumed,
                 };
                 if ends_record {
-                    host.report(&urgent, Wake::Never)?;
+                    host.messages().report(&urgent, Wake::Never)?;
                 } else {
                     request = urgent;
                 }
@@ -111,12 +111,12 @@ impl Reserved<'_> {
         let copied = if is_copied { self.len as u64 } else { 0 };
         if is_immediate {
             // It is copied from the chunks, which stay the stream's as long as the lock is held.
-            host.report_written(&request, copied)?;
+            host.messages().report_written(&request, copied)?;
             drop(self);
         } else {
             // The lock goes, and with it the chunks that were not needed.
             drop(self);
-            host.report_written(&request, copied)?;
+            host.messages().report_written(&request, copied)?;
         }
         socket.pair_end().note_done();
         Ok(())

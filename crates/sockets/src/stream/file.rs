@@ -72,7 +72,10 @@ impl<'a> SendStream<'a> {
         if !session.has_room_for_file() {
             return None;
         }
-        self.socket.host.offer_file(open()?.as_fd());
+        self.socket
+            .host
+            .descriptor_requests()
+            .offer_file(open()?.as_fd());
         session.hold_file(id).map(SharedFile)
     }
 
@@ -100,7 +103,7 @@ impl<'a> SendStream<'a> {
         if !host.session.has_room_for_file() || !host.sent_files.is_to_be_offered(id) {
             return None;
         }
-        host.offer_file(open()?.as_fd());
+        host.descriptor_requests().offer_file(open()?.as_fd());
         let file = host.session.hold_file(id)?;
         host.sent_files.note_taken(id);
         Some(SharedFile(file))

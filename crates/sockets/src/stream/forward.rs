@@ -64,7 +64,7 @@ impl<'a> Forwarding<'a> {
             if !is_possible || socket.block().state() != SocketState::Connected {
                 return Err(NotForwarded::Kind);
             }
-            if host.is_held_elsewhere(socket.id.index) {
+            if host.sockets().is_held_elsewhere(socket.id.index) {
                 return Err(NotForwarded::Shared);
             }
         }
@@ -132,7 +132,7 @@ impl<'a> Forwarding<'a> {
             return Ok(Forwarded::Copy(NotForwarded::Short));
         }
         let mut reserved = self.sink.send_stream().reserve(len)?;
-        if (reserved.len() as u64) < LEAST_FORWARD && source.host.catch_up() {
+        if (reserved.len() as u64) < LEAST_FORWARD && source.host.messages().catch_up() {
             drop(reserved);
             reserved = self.sink.send_stream().reserve(len)?;
         }
@@ -142,7 +142,7 @@ impl<'a> Forwarding<'a> {
             return if want_room(self.sink.block()) {
                 Ok(Forwarded::Copy(NotForwarded::Short))
             } else {
-                source.host.end_turn();
+                source.host.messages().end_turn();
                 Err(SocketError::WouldBlock)
             };
         }
@@ -155,7 +155,7 @@ impl<'a> Forwarding<'a> {
         self.report(&range, &reserved, (copied, more), || {})?;
         drop(reserved);
         source.keeping().note_not_kept(kept, len)?;
-        source.host.list_unreported(source.id)?;
+        source.host.sockets().list_unreported(source.id)?;
         Ok(Forwarded::Bytes(len))
     }
 
@@ -200,11 +200,12 @@ impl<'a> Forwarding<'a> {
             to: range.end,
         };
         advance(&block.rcv.reported, rcv_consumed);
-        host.report_forwarded(&request, copied as u64, || {
-            block.snd.edge.store(edge, Ordering::Release);
-            read();
-            advance(&self.source.block().rcv.reported, range.end);
-        })?;
+        host.messages()
+            .report_forwarded(&request, copied as u64, || {
+                block.snd.edge.store(edge, Ordering::Release);
+                read();
+                advance(&self.source.block().rcv.reported, range.end);
+            })?;
         sink.pair_end().note_done();
         Ok(())
     }

@@ -29,7 +29,12 @@ impl<'a> SendStream<'a> {
         max: usize,
         fill: impl FnOnce(&mut Reserved<'_>) -> Option<usize>,
     ) -> Result<Option<usize>, SocketError> {
-        if self.socket.host.is_held_elsewhere(self.socket.id.index) {
+        if self
+            .socket
+            .host
+            .sockets()
+            .is_held_elsewhere(self.socket.id.index)
+        {
             return Ok(None);
         }
         let mut reserved = self.reserve(max.min(MOST))?;
@@ -105,12 +110,12 @@ mod tests {
         let (writer, _reader) = Engine::pair(host);
         let socket = writer.socket();
         writer.write_all(b"head").unwrap();
-        let channel = host.reserve_channel().unwrap();
-        assert!(host.is_held_elsewhere(socket.id().index));
+        let reservation = host.reserve_channel().unwrap();
+        assert!(host.sockets().is_held_elsewhere(socket.id().index));
         let never = |_: &mut Reserved<'_>| panic!("read under the lock");
         assert_eq!(socket.send_stream().append_in_place(10, never), Ok(None));
         assert_eq!(socket.uses(), 2);
-        host.drop_reservation(channel);
+        reservation.release();
         assert_eq!(socket.send_stream().append_in_place(10, fill), Ok(Some(10)));
         assert_eq!(socket.uses(), 1);
     }

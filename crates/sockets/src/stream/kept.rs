@@ -9,8 +9,7 @@
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use crate::host::Host;
-use longshore_hostif::{LEAST_FORWARD, Query, Request, SocketId, SocketState};
+use longshore_hostif::{LEAST_FORWARD, SocketId, SocketState};
 use std::sync::atomic::Ordering;
 
 /// Part of what the engine holds for it that may be kept, with what was read behind it: with
@@ -57,28 +56,6 @@ impl KeptBytes {
     }
 }
 
-impl Host {
-    /// Waits until the engine has taken what was forwarded. Another process that has the sockets
-    /// asks over a channel of its own, at which the engine may look first: what it reads of the
-    /// one, or writes to the other, comes behind.
-    pub(crate) fn await_forwards(&'static self) {
-        let to = self.forwarded_to.swap(0, Ordering::Relaxed);
-        if to == 0 || self.is_gone() {
-            return;
-        }
-        let socket = SocketId::decode(to);
-        // There is one mailbox, though nobody reads this answer.
-        if let Ok(_alone) = self.query.enter() {
-            let _ = self.call(|tag, waiter| Request::Query {
-                socket,
-                tag,
-                waiter,
-                query: Query::SendQueue,
-            });
-        }
-    }
-}
-
 /// What of a socket's receive stream is taken out of it and kept where it lies.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping<'a> {
@@ -97,7 +74,11 @@ impl<'a> Keeping<'a> {
         session.takes_forwards()
             && (!self.socket.is_within() || session.takes_forwards_within())
             && self.socket.block().state() == SocketState::Connected
-            && !self.socket.host.is_held_elsewhere(self.socket.id.index)
+            && !self
+                .socket
+                .host
+                .sockets()
+                .is_held_elsewhere(self.socket.id.index)
     }
 
     /// Takes bytes that have arrived, at most `max`, out of the stream where they lie. `put` is

@@ -120,7 +120,7 @@ impl<'a> ReceiveStream<'a> {
     fn look_at_any(self, wanted: usize, keep: bool) -> Result<Peeked<'a>, SocketError> {
         let mut peeked = self.look_at_held(wanted, keep)?;
         if peeked.is_empty() {
-            self.socket.host.end_turn();
+            self.socket.host.messages().end_turn();
             self.end_of_stream()?;
             // The end may have come after the last bytes did, and after we
             // looked for those.
@@ -134,7 +134,7 @@ impl<'a> ReceiveStream<'a> {
         let lock = self.block.rcv.lock.lock()?;
         let (mut from, mut len) = self.front(keep)?;
         if len < wanted {
-            self.socket.host.catch_up();
+            self.socket.host.messages().catch_up();
             (from, len) = self.front(keep)?;
             // What this process has sent since to its own sockets counts, as it would on Linux: a
             // call that gives less would not know of it.
@@ -316,13 +316,13 @@ impl<'a> ReceiveStream<'a> {
                 .socket
                 .host
                 .edges(block, self.socket.id, EdgeFlags::empty());
-            return match self.socket.host.report(&request, Wake::Now) {
+            return match self.socket.host.messages().report(&request, Wake::Now) {
                 // The bytes are read all the same.
                 Err(SocketError::EngineGone) => Ok(()),
                 other => other,
             };
         }
-        self.socket.host.list_unreported(self.socket.id)
+        self.socket.host.sockets().list_unreported(self.socket.id)
     }
 }
 

@@ -47,7 +47,7 @@ impl<'a> SendStream<'a> {
         let block = self.block;
         let flags = block.flags();
         if flags.contains(BlockFlags::FAILED) {
-            self.socket.host.catch_up();
+            self.socket.host.messages().catch_up();
         }
         // Looked at before the error, as another thread or process writes it after that.
         let state = block.state();
@@ -92,7 +92,7 @@ impl<'a> SendStream<'a> {
             .socket
             .host
             .edges(self.block, self.socket.id, EdgeFlags::PUSH);
-        self.socket.host.report(&request, Wake::Now)?;
+        self.socket.host.messages().report(&request, Wake::Now)?;
         Err(SocketError::InProgress)
     }
 
@@ -133,7 +133,7 @@ impl<'a> SendStream<'a> {
         attempt: impl Fn() -> Result<T, SocketError>,
     ) -> Result<T, SocketError> {
         match attempt() {
-            Err(SocketError::WouldBlock) if self.socket.host.catch_up() => attempt(),
+            Err(SocketError::WouldBlock) if self.socket.host.messages().catch_up() => attempt(),
             other => other,
         }
     }
@@ -166,7 +166,7 @@ impl<'a> SendStream<'a> {
             if free == 0 {
                 // What was told for later may be what makes room: of ranges little is copied,
                 // by which a turn would end.
-                self.socket.host.end_turn();
+                self.socket.host.messages().end_turn();
                 return Err(SocketError::WouldBlock);
             }
         }
@@ -300,7 +300,7 @@ impl<'a> SendStream<'a> {
     /// Bytes that may be on their way to the peer: what the program has set (SO_SNDBUF), or what the
     /// connection has come to.
     pub fn limit(self) -> u64 {
-        self.socket.host.catch_up();
+        self.socket.host.messages().catch_up();
         self.block.snd_limit()
     }
 

@@ -43,7 +43,7 @@ impl<'a> UrgentData<'a> {
         }
         if held == 1 && !keep {
             block.rcv.done.store(from + 1, Ordering::Release);
-            self.socket.host.list_unreported(self.socket.id)?;
+            self.socket.host.sockets().list_unreported(self.socket.id)?;
         }
         Ok((from + 1, held - 1))
     }
@@ -111,7 +111,7 @@ impl<'a> UrgentData<'a> {
     pub fn recv(self, keep: bool) -> Result<Option<u8>, SocketError> {
         let block = self.socket.block();
         self.socket.pair_end().await_coming();
-        self.socket.host.catch_up();
+        self.socket.host.messages().catch_up();
         // A signal handler in the midst of a call of its own thread on this half goes on
         // without the lock: that call has it, and goes on only after us, and what we do does
         // not touch what it does.

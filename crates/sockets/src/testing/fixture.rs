@@ -94,8 +94,8 @@ impl Ignored {
         let request = self
             .host
             .edges(self.socket.block(), self.socket.id(), EdgeFlags::MORE);
-        self.host.report_written(&request, 0).unwrap();
-        assert!(self.host.holds.load(Ordering::Relaxed));
+        self.host.messages().report_written(&request, 0).unwrap();
+        assert!(self.host.channel.holds());
         let pending = self.pending().load(Ordering::SeqCst);
         let (held_back, soon) = (Hurry::HeldBack as u32, Hurry::Soon as u32);
         assert_eq!(pending & (held_back | soon), held_back);

@@ -230,7 +230,9 @@ impl Engine {
     /// # Panics
     /// If there is none.
     pub fn open(host: &'static Host, kind: SocketKind) -> Socket {
-        host.open(kind, OpenFlags::empty(), 0).expect("a socket")
+        host.sockets()
+            .open(kind, OpenFlags::empty(), 0)
+            .expect("a socket")
     }
 
     /// Waits until `right` holds of what the engine has seen.

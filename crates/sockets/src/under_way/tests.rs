@@ -6,6 +6,7 @@ use crate::testing::fixture::{Ignored, socket_in};
 use crate::{Listener, Stream};
 use longshore_hostif::{BlockFlags, OwnersSignal, SocketKind, SocketState};
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 /// How long something takes.
 fn time_of<T>(what: impl FnOnce() -> T) -> (T, Duration) {
@@ -66,10 +67,10 @@ fn a_wait_for_what_is_under_way_ends_the_turn() {
     ignored.write();
     ignored.under_way().note();
     assert!(ignored.under_way().wait());
-    assert!(!ignored.host.holds.load(Ordering::Relaxed));
+    assert!(!ignored.host.channel.holds());
     ignored.write();
     ignored.under_way().await_own();
-    assert!(!ignored.host.holds.load(Ordering::Relaxed));
+    assert!(!ignored.host.channel.holds());
 }
 
 /// Nobody can pass anything on any more.
@@ -191,12 +192,11 @@ fn the_engine_knows_of_a_socket_before_another_process_gets_it() {
             let ignores = &ignored.engine.behavior.ignores_requests;
             ignores.store(false, Ordering::Relaxed);
             let ((), took) = waiting.join().unwrap();
-            let opened = host.opened.load(Ordering::Acquire);
-            let (ring, number) = ((opened >> 32) as u32, opened as u32);
+            let (ring, number) = host.in_flight.opened();
             let is_known = host.session.has_handled(ring, number);
             assert!(is_known || took >= LONGEST_OPENED, "{took:?}");
         });
-        assert!(!host.holds.load(Ordering::Relaxed), "the turn is over");
+        assert!(!host.channel.holds(), "the turn is over");
     }
 }
 

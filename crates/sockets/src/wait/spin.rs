@@ -201,7 +201,7 @@ impl Threads {
         let (mut spun, most) = (0, spins());
         loop {
             rustix::thread::sched_yield();
-            self.host.drain_if_free();
+            self.host.messages().drain_if_free();
             let found = attempt()?;
             if found.is_none() && section(|s| s.postponed()) != 0 {
                 return Ok(Looked::Disturbed);

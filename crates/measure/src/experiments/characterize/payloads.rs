@@ -317,7 +317,7 @@ impl Connection {
     /// What the program writes at once.
     fn write(&mut self, payload: &[u8]) -> usize {
         // What a program does where it would wait otherwise.
-        self.host.catch_up();
+        self.host.messages().catch_up();
         self.socket
             .send_stream()
             .send(&[IoSlice::new(payload)], false)
@@ -326,7 +326,7 @@ impl Connection {
 
     /// What the program reads of what has come.
     fn read(&mut self, room: &mut [u8]) -> usize {
-        self.host.catch_up();
+        self.host.messages().catch_up();
         let mut all = 0;
         while all < room.len()
             && let Ok(n @ 1..) = self

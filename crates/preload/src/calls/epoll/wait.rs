@@ -276,7 +276,7 @@ impl Waiting<'_> {
 
     fn run_here(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
         self.host.under_way().await_own_pairs();
-        self.host.catch_up();
+        self.host.messages().catch_up();
         let round = self.instance.next_round();
         let is_kernels_turn = self.instance.has_kernels() && round.is_multiple_of(KERNEL_FIRST);
         if is_kernels_turn {
@@ -290,7 +290,7 @@ impl Waiting<'_> {
             return Ok(self.found.count);
         }
         let interruption = Interruption::begin(|s| self.instance.raised(s));
-        self.host.flush()?;
+        self.host.messages().flush()?;
         let host = self.host;
         let concerns_us = self.set.is_some() || self.instance.has_nested();
         if concerns_us
@@ -308,7 +308,7 @@ impl Waiting<'_> {
     /// may look no more. One that may wait comes back for what is left.
     fn look_further(&mut self, has_asked_kernel: bool) -> Result<usize, SocketError> {
         if self.found.count == 0 {
-            self.host.flush()?;
+            self.host.messages().flush()?;
             if self.host.under_way().wait() {
                 self.harvest_in_order()?;
             }
@@ -354,7 +354,7 @@ impl Waiting<'_> {
             }
             if self.found.count == 0 {
                 // The kernel has said first that the engine rings.
-                self.host.catch_up();
+                self.host.messages().catch_up();
                 self.harvest()?;
             }
             if self.found.count != 0 || deadline.is_some_and(|d| d <= Instant::now()) {
@@ -411,7 +411,7 @@ fn wait(
     }
     if let Some(host) = host {
         // What was put off is said before the program sleeps.
-        within(|| _ = host.flush());
+        within(|| _ = host.messages().flush());
     }
     let deadline = deadline_after(limit.filter(|_| sleeps));
     let got = plain();

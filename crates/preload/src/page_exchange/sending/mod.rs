@@ -283,7 +283,7 @@ impl State {
     /// Takes a part of the file that nobody uses, if need be the one that was sent longest ago.
     fn take(&mut self, host: &'static Host, len: usize) -> Option<u64> {
         // What was acknowledged meanwhile is used anew, while it is in the caches.
-        host.catch_up();
+        host.messages().catch_up();
         self.sent.give_back(host);
         if let Some(place) = self.sent.extents.take(len, memory::SIZE) {
             return Some(place);

@@ -76,7 +76,7 @@ fn a_call_that_says_how_a_socket_stands_catches_up_with_the_engine() {
         let subscribe = Request::Subscribe {
             socket: socket.id(),
         };
-        host.report(&subscribe, Wake::Now).unwrap();
+        host.messages().report(&subscribe, Wake::Now).unwrap();
         engine.wait_until(what, |_| has_told());
         call(&socket);
         assert!(!has_told(), "{what}");
@@ -103,9 +103,9 @@ fn a_call_that_finds_nothing_has_the_engine_fetch_what_was_put_off() {
     let (_engine, host, _directory) = engine();
     for (what, kind, state, call) in cases {
         let socket = socket_in(host, kind, state);
-        host.holds.store(true, Ordering::Relaxed);
+        host.channel.holds.store(true, Ordering::Relaxed);
         call(&socket);
-        assert!(!host.holds.load(Ordering::Relaxed), "{what}");
+        assert!(!host.channel.holds(), "{what}");
     }
 }
 
@@ -146,7 +146,7 @@ fn a_call_waits_for_what_is_under_way_if_it_would_end_otherwise() {
         socket.block().set_other_end(other.id().index);
         other.block().set_other_end(socket.id().index);
         other.block().set_flags(BlockFlags::CLOSED);
-        host.flush().unwrap();
+        host.messages().flush().unwrap();
         engine.wait_until(what, |_| host.own_rings().all(is_handled));
         // So the next who waits for it finds it done, and says so.
         host.under_way().note();
@@ -183,15 +183,15 @@ fn what_is_done_to_one_end_is_under_way_to_the_other() {
             if state == Connected {
                 socket.block().set_other_end(index);
             }
-            host.flush().unwrap();
+            host.messages().flush().unwrap();
             engine.wait_until(what, |_| host.own_rings().all(is_handled));
             host.under_way().wait();
-            host.done_to_own.store(false, Ordering::Relaxed);
+            host.in_flight.take_done_to_own();
             assert!(!host.session.has_under_way());
             call(socket);
             assert!(host.session.has_under_way(), "{what}");
             let may_be_own = is_here || state == Listening;
-            let is_own = host.done_to_own.load(Ordering::Relaxed);
+            let is_own = host.in_flight.take_done_to_own();
             assert_eq!(is_own, may_be_own, "{what} {is_here}");
         }
     }
@@ -219,9 +219,9 @@ fn an_option_that_lets_go_of_what_was_written_counts_as_written() {
         // The engine fetches at once what is all that is written in a turn.
         write(if has_written { a } else { other }).unwrap();
         write(other).unwrap();
-        host.holds.store(false, Ordering::Relaxed);
+        host.channel.holds.store(false, Ordering::Relaxed);
         a.options().set(name, value).unwrap();
-        let is_held = host.holds.load(Ordering::Relaxed);
+        let is_held = host.channel.holds();
         assert_eq!(is_held, lets_go, "{has_written} {name:?} {value}");
     }
 }
@@ -242,7 +242,7 @@ fn more_than_the_ring_holds_is_said_in_order() {
     let socket = socket_in(host, Stream, Open);
     let count = 2 * RING as u64 + 10;
     let requests = numbered(&socket, count);
-    assert_eq!(host.report_all(requests, Wake::Soon), Ok(()));
+    assert_eq!(host.messages().report_all(requests, Wake::Soon), Ok(()));
     let expected: Vec<u64> = (0..count).collect();
     engine.wait_until("all is said", |seen| {
         let said = seen.options.iter().map(|(_, _, value)| *value);
@@ -259,7 +259,7 @@ fn who_waits_for_room_finds_that_the_engine_was_killed() {
     ignores.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
         let all = numbered(&socket, 2 * RING as u64);
-        let waits = scope.spawn(|| host.report_all(all, Wake::Soon));
+        let waits = scope.spawn(|| host.messages().report_all(all, Wake::Soon));
         engine.kill();
         assert_eq!(waits.join().unwrap(), Err(SocketError::EngineGone));
     });
@@ -273,14 +273,14 @@ fn a_turn_ends_with_a_look_in_vain_and_with_a_sleep() {
         let socket = socket_in(host, Stream, Connected);
         let write = || {
             let request = host.edges(socket.block(), socket.id(), EdgeFlags::PUSH);
-            host.report_written(&request, 0).unwrap();
-            host.holds.load(Ordering::Relaxed)
+            host.messages().report_written(&request, 0).unwrap();
+            host.channel.holds()
         };
         assert!(write(), "more may follow");
         if sleeps {
-            host.flush().unwrap();
+            host.messages().flush().unwrap();
         } else {
-            host.end_turn();
+            host.messages().end_turn();
         }
         assert!(!write());
     }
@@ -292,5 +292,5 @@ fn an_answer_is_taken_once() {
     let socket = crate::testing::Engine::open(host, Datagram);
     let to = crate::testing::Engine::address(0);
     assert!(socket.addresses().bind(to).is_ok());
-    assert!(host.dispatch.enter().unwrap().answers.is_empty());
+    assert!(host.channel.dispatch.enter().unwrap().answers.is_empty());
 }

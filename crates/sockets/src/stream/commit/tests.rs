@@ -136,7 +136,7 @@ fn the_end_of_a_record_may_be_urgent() {
         Ok(2)
     );
     engine.wait_until("all has come", |_| {
-        b.socket().host().drain_if_free();
+        b.socket().host().messages().drain_if_free();
         b.socket().urgent_data().end() == 2 && b.socket().receive_stream().received_end() == 2
     });
     assert_eq!(b.socket().urgent_data().recv(false), Ok(Some(b'b')));
@@ -145,7 +145,7 @@ fn the_end_of_a_record_may_be_urgent() {
 /// What the engine is told of bytes that were written, with what is to be in it and what not.
 fn is_said(engine: &Engine, stream: &Stream, with: EdgeFlags, without: EdgeFlags) {
     let index = stream.socket().id().index;
-    stream.socket().host().flush().unwrap();
+    stream.socket().host().messages().flush().unwrap();
     engine.wait_until("it was told", |seen| {
         let said = seen
             .reported_flags
@@ -180,7 +180,7 @@ fn the_engine_is_told_what_is_said_of_bytes() {
     // A cork behind which nothing stands is told of by what is written then.
     let (c, _d) = Engine::pair(host);
     c.socket().options().set_cork(true).unwrap();
-    c.socket().host().flush().unwrap();
+    c.socket().host().messages().flush().unwrap();
     assert_eq!(c.socket().send_stream().send(&bytes, false), Ok(3));
     is_said(&engine, &c, EdgeFlags::PUSH | cork, more);
     c.socket().options().set_cork(true).unwrap();

@@ -101,7 +101,7 @@ fn a_range_says_whether_more_follows() {
         let shared = stream.share_own_file(id, || opened(&file)).unwrap();
         let then = stream.append_range(&shared, 0, 1000, more);
         assert_eq!(then, Ok(Appended::Bytes(1000)));
-        host.flush().unwrap();
+        host.messages().flush().unwrap();
         engine.wait_until("it was told", |seen| {
             seen.reported_flags.contains_key(&index)
         });

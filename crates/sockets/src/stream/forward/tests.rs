@@ -10,7 +10,7 @@ const LEAST: usize = LEAST_FORWARD as usize;
 
 fn arrived(engine: &Engine, socket: &Socket, len: usize) {
     engine.wait_until("the bytes have come", |_| {
-        socket.host().drain_if_free();
+        socket.host().messages().drain_if_free();
         socket.receive_stream().readable_bytes() >= len
     });
 }
@@ -137,13 +137,13 @@ fn what_cannot_be_forwarded_says_why() {
     let open = Engine::open(host, SocketKind::Stream);
     assert_eq!(near.forwarding(&open).check(), Err(Kind));
     assert_eq!(open.forwarding(far).check(), Err(Kind));
-    let channel = host.reserve_channel().unwrap();
+    let reservation = host.reserve_channel().unwrap();
     assert_eq!(near.forwarding(far).check(), Err(Shared));
-    host.leave_out(channel, far.id());
+    reservation.leave_out(far.id());
     assert_eq!(near.forwarding(far).check(), Err(Shared));
-    host.leave_out(channel, near.id());
+    reservation.leave_out(near.id());
     assert_eq!(near.forwarding(far).check(), Ok(()));
-    host.drop_reservation(channel);
+    reservation.release();
     let kept = near.forwarding(&open).forward(10_000, false);
     assert_eq!(kept, Ok(Forwarded::Copy(Kind)));
     // What came before was read and is kept where it lies.
@@ -235,10 +235,10 @@ fn a_connection_within_the_session_forwards_if_the_engine_takes_that() {
             far.block().set_other_end(b.socket().id().index);
             a.write_all(&pattern(LEAST)).unwrap();
             arrived(&engine, near, LEAST);
-            host.done_to_own.store(false, Ordering::Relaxed);
+            host.in_flight.take_done_to_own();
             let then = near.forwarding(far).forward(LEAST, false);
             assert_eq!(then, Ok(Forwarded::Bytes(LEAST)));
-            assert!(host.done_to_own.load(Ordering::Relaxed));
+            assert!(host.in_flight.take_done_to_own());
         }
     }
 }
@@ -262,8 +262,7 @@ fn what_is_forwarded_is_named_and_tells_what_was_read() {
     );
     // What is waited for before another process gets one of the two.
     let id = far.socket().id();
-    let forwarded_to = host.forwarded_to.load(Ordering::Relaxed);
-    assert_eq!(forwarded_to, id.encode());
+    assert_eq!(host.in_flight.take_forwarded(), Some(id));
     let first = far.socket().send_stream().chunk(0);
     assert_ne!(chunk_of(first), first);
     let reported = &far.socket().block().rcv.reported;
@@ -272,7 +271,7 @@ fn what_is_forwarded_is_named_and_tells_what_was_read() {
     let (mut kept, all) = (None, |given: &[&[u8]]| Ok(given.concat().len()));
     let taken = near.socket().keeping().take(&mut kept, LEAST, all);
     assert_eq!(taken, Ok(Some(LEAST)));
-    host.flush().unwrap();
+    host.messages().flush().unwrap();
     let index = near.socket().id().index;
     assert!(!host.held_sockets.is_marked(index, LISTED));
     let sent = forwarding.forward_kept(&mut kept.unwrap(), (LEAST, false), |_| Ok(()));

@@ -1,6 +1,7 @@
 //! Bytes that were read and are kept where they lie.
 
 use super::*;
+use crate::Host;
 use crate::stream::{Forwarded, NotForwarded};
 use crate::testing::Engine;
 use crate::testing::fixture::{forwarding_engine, pattern, read};
@@ -71,7 +72,7 @@ const LEAST: usize = LEAST_FORWARD as usize;
 
 fn arrived(engine: &Engine, socket: &Socket, end: u64) {
     engine.wait_until("the bytes have come", |_| {
-        socket.host().drain_if_free();
+        socket.host().messages().drain_if_free();
         socket.receive_stream().received_end() >= end
     });
 }
@@ -88,7 +89,7 @@ fn keep(socket: &Socket, kept: &mut Option<KeptBytes>, max: usize) -> (Option<us
 }
 
 fn reported(socket: &Socket) -> u64 {
-    socket.host().flush().unwrap();
+    socket.host().messages().flush().unwrap();
     socket.block().rcv.reported.load(Ordering::Relaxed)
 }
 
@@ -237,9 +238,9 @@ fn bytes_are_kept_of_a_connection_that_is_this_processs_alone() {
     let (_engine, host, _directory) = forwarding_engine();
     let (a, _b) = Engine::pair(host);
     assert!(a.socket().keeping().is_possible());
-    let channel = host.reserve_channel().unwrap();
+    let reservation = host.reserve_channel().unwrap();
     assert!(!a.socket().keeping().is_possible(), "a child has it, too");
-    host.drop_reservation(channel);
+    reservation.release();
     assert!(a.socket().keeping().is_possible());
     let open = Engine::open(host, SocketKind::Stream);
     assert!(!open.keeping().is_possible());
@@ -287,7 +288,7 @@ fn what_was_kept_is_sent_where_the_engine_has_told_of_room() {
     let limit = &far.socket().block().snd.limit;
     limit.store(2 * LEAST as u32 + 100, Ordering::Relaxed);
     engine.wait_until("all has come to the far end", |seen| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         seen.rcv_chunks == 2
     });
     // What is held back for now is to be fetched by an engine that is waited for.
@@ -295,10 +296,10 @@ fn what_was_kept_is_sent_where_the_engine_has_told_of_room() {
         let (socket, block) = (far.socket(), far.socket().block());
         host.edges(block, socket.id(), EdgeFlags::MORE)
     };
-    host.report_written(&edges(), 0).unwrap();
-    assert!(host.holds.load(Ordering::Relaxed));
+    host.messages().report_written(&edges(), 0).unwrap();
+    assert!(host.channel.holds());
     assert_eq!(forward(), Err(SocketError::WouldBlock));
-    assert!(!host.holds.load(Ordering::Relaxed));
+    assert!(!host.channel.holds());
     holds.store(false, Ordering::Relaxed);
     engine.wait_until("it is acknowledged", |_| {
         host.session.has_completions(host.own_channel())

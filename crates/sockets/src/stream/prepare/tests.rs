@@ -128,7 +128,7 @@ fn what_has_no_place_yet_is_appended_later() {
     let holds = &engine.behavior.holds_acknowledgments;
     holds.store(false, Ordering::Relaxed);
     engine.wait_until("all is acknowledged", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         socket.send_stream().unacked_bytes() + other.socket().send_stream().unacked_bytes() == 0
     });
     // With the next call on it, the other stream gives its chunk back.

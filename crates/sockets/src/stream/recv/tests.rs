@@ -26,20 +26,20 @@ fn less_than_there_is_room_for_waits_for_what_was_sent_before() {
     let (a, b) = Engine::pair(host);
     a.write_all(b"0123456789").unwrap();
     engine.wait_until("it has come", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         b.socket().receive_stream().readable_bytes() == 10
     });
     let is_unwaited_for = |room: usize| {
         host.under_way().note_done_to_own();
         let mut bytes = vec![0; room];
         let got = b.read(&mut bytes).unwrap();
-        (got, host.done_to_own.load(Ordering::Relaxed))
+        (got, host.in_flight.take_done_to_own())
     };
     assert_eq!(is_unwaited_for(4), (4, true));
     assert_eq!(is_unwaited_for(6), (6, true));
     a.write_all(b"again").unwrap();
     engine.wait_until("that has come", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         b.socket().receive_stream().readable_bytes() == 5
     });
     assert_eq!(is_unwaited_for(6), (5, false));
@@ -157,7 +157,7 @@ fn an_edge_beyond_all_streams_is_refused() {
 /// Waits until so many bytes can be read.
 fn arrived(engine: &Engine, socket: &Socket, len: usize) {
     engine.wait_until("the bytes have come", |_| {
-        socket.host().drain_if_free();
+        socket.host().messages().drain_if_free();
         socket.receive_stream().readable_bytes() == len
     });
 }
@@ -343,7 +343,7 @@ fn what_is_not_acknowledged_is_counted() {
     assert_eq!(a.socket().send_stream().unacked_bytes(), 500);
     holds.store(false, Ordering::Relaxed);
     engine.wait_until("acknowledged", |_| {
-        a.socket().host().drain_if_free();
+        a.socket().host().messages().drain_if_free();
         a.socket().send_stream().unacked_bytes() == 0
     });
     let limit = &b.socket().block().rcv.limit;

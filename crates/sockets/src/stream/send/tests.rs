@@ -254,7 +254,7 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
         got += b.read(&mut vec![0; CHUNK]).unwrap();
     }
     engine.wait_until("acknowledged", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         socket.send_stream().unacked_bytes() == 0
     });
     assert_eq!(send(socket, b"x"), Ok(1));
@@ -309,7 +309,7 @@ fn datagrams_that_were_taken_leave_their_memory() {
         });
         assert_eq!(received.map(|r| r.len), Ok(bytes.len()));
         engine.wait_until("it was taken", |_| {
-            host.drain_if_free();
+            host.messages().drain_if_free();
             a.send_stream().unacked_bytes() == 0
         });
     }

@@ -13,7 +13,7 @@ fn a_handler_in_the_midst_of_a_call_finds_the_byte() {
     let (writer, reader) = Engine::pair(host);
     writer.write_all(b"ab!").unwrap();
     engine.wait_until("all of it", |_| {
-        host.drain_if_free();
+        host.messages().drain_if_free();
         reader.socket().receive_stream().readable_bytes() == 3
     });
     // The engine has said so in the block, and the call that is interrupted, which
@@ -21,7 +21,7 @@ fn a_handler_in_the_midst_of_a_call_finds_the_byte() {
     let block = reader.socket().block();
     block.rcv.urgent_come.store(3, Ordering::Release);
     let _stream = block.rcv.lock.lock().unwrap();
-    let _channel = host.dispatch.enter().unwrap();
+    let _channel = host.channel.stop().unwrap();
     assert_eq!(reader.socket().urgent_data().recv(true), Ok(Some(b'!')));
     assert_eq!(reader.socket().urgent_data().recv(false), Ok(Some(b'!')));
     assert!(

@@ -33,32 +33,46 @@ fn mark() -> u64 {
     thread << 32 | COUNT.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
 }
 
+/// What a process asks of its engine over their Unix socket.
+#[derive(Debug, Clone, Copy)]
+pub struct DescriptorRequests {
+    host: &'static Host,
+}
+
 impl Host {
+    /// The requests by which descriptors pass between this process and its engine.
+    #[inline]
+    pub fn descriptor_requests(&'static self) -> DescriptorRequests {
+        DescriptorRequests { host: self }
+    }
+}
+
+impl DescriptorRequests {
     /// Has the engine make the eventfd of a waiter. None under a filter of system calls, or
     /// if the engine has none to give.
-    pub(crate) fn make_wake_fd(&self, waiter: u32) -> Option<WakeEventfd> {
+    pub(crate) fn make_eventfd(self, waiter: u32) -> Option<WakeEventfd> {
         if is_confined() {
             return None;
         }
         let ask = mark();
         let question = Message::Eventfd { waiter, ask };
         let mut made = None;
-        (self.hooks.with_room)(&mut || {
+        (self.host.hooks.with_room)(&mut || {
             let answer = self.ask(&question, |m| match m {
                 Message::Eventfd { ask: theirs, .. } => *theirs == ask,
                 _ => false,
             });
             let fd = answer.and_then(|(_, fds)| fds.into_iter().next());
-            made = fd.map(|fd| WakeEventfd::new((self.hooks.keep)(fd)));
+            made = fd.map(|fd| WakeEventfd::new((self.host.hooks.keep)(fd)));
         });
         made
     }
 
     /// What becomes readable when a signal is due to whoever owns a socket: one Unix socket
     /// for SIGURG, and a second one, if there are to be two, for SIGIO. The caller has them
-    /// raise the signals, and then calls [`Host::owner_is_set`]. None if there are to be
+    /// raise the signals, and then calls [`owner_is_set`](Self::owner_is_set). None if there are to be
     /// none, or if the engine has none to give.
-    pub fn owner_signals(&self, socket: SocketId, signals: u32) -> Vec<OwnedFd> {
+    pub fn owner_signals(self, socket: SocketId, signals: u32) -> Vec<OwnedFd> {
         let ask = mark();
         let question = Message::Owner {
             socket,
@@ -66,7 +80,7 @@ impl Host {
             ask,
         };
         let mut answer = None;
-        (self.hooks.with_room)(&mut || {
+        (self.host.hooks.with_room)(&mut || {
             answer = self.ask(&question, |m| match m {
                 Message::Owner { ask: theirs, .. } => *theirs == ask,
                 _ => false,
@@ -85,17 +99,19 @@ impl Host {
     ///
     /// # Errors
     /// [`SocketError::EngineGone`], [`SocketError::Reentered`].
-    pub fn owner_is_set(&'static self, socket: SocketId) -> Result<(), SocketError> {
-        self.call(|tag, waiter| Request::Owner {
-            socket,
-            tag,
-            waiter,
-        })
-        .map(drop)
+    pub fn owner_is_set(self, socket: SocketId) -> Result<(), SocketError> {
+        self.host
+            .messages()
+            .call(|tag, waiter| Request::Owner {
+                socket,
+                tag,
+                waiter,
+            })
+            .map(drop)
     }
 
     /// Hands a file over, of which ranges may be sent if the engine takes it.
-    pub(crate) fn offer_file(&self, file: BorrowedFd<'_>) {
+    pub(crate) fn offer_file(self, file: BorrowedFd<'_>) {
         let ask = mark();
         let is_answer = |m: &Message| matches!(m, Message::File { ask: theirs } if *theirs == ask);
         self.ask_with(&Message::File { ask }, &[file], is_answer);
@@ -104,7 +120,7 @@ impl Host {
     /// Asks, and waits for the answer. A signal handler that interrupts this thread while it
     /// does so gets none.
     fn ask(
-        &self,
+        self,
         question: &Message,
         is_answer: impl Fn(&Message) -> bool,
     ) -> Option<(Message, Vec<OwnedFd>)> {
@@ -113,31 +129,36 @@ impl Host {
 
     /// As `ask`, with descriptors beside the question.
     fn ask_with(
-        &self,
+        self,
         question: &Message,
         fds: &[BorrowedFd<'_>],
         is_answer: impl Fn(&Message) -> bool,
     ) -> Option<(Message, Vec<OwnedFd>)> {
         // Held over system calls, but by a thread that waits for the engine alone.
-        let _alone = self.session.asking(self.connection.asks_by()).lock().ok()?;
-        if attach::send(self.connection.as_fd(), question, fds).is_err() {
-            self.look_at_engine();
+        let _alone = self
+            .host
+            .session
+            .asking(self.host.connection.asks_by())
+            .lock()
+            .ok()?;
+        if attach::send(self.host.connection.as_fd(), question, fds).is_err() {
+            self.host.look_at_engine();
             return None;
         }
         for _ in 0..ATTEMPTS {
-            match attach::receive_now(self.connection.as_fd()) {
+            match attach::receive_now(self.host.connection.as_fd()) {
                 Ok((answer, fds)) if is_answer(&answer) => return Some((answer, fds)),
                 Ok((Message::Refused(_), _)) => return None,
                 // Of one that has died before it came.
                 Ok(_) => continue,
                 Err(AttachError::Broken(Errno::AGAIN)) => {}
                 Err(_) => {
-                    self.look_at_engine();
+                    self.host.look_at_engine();
                     return None;
                 }
             }
-            self.connection.wait_readable(&ATTEMPT);
-            if self.is_gone() {
+            self.host.connection.wait_readable(&ATTEMPT);
+            if self.host.is_gone() {
                 return None;
             }
         }
@@ -158,7 +179,11 @@ mod tests {
         let (_engine, host, _directory) = engine();
         let id = Engine::open(host, SocketKind::Stream).into_use();
         for (signals, given) in [(0, 0), (1, 1), (2, 2), (3, 0)] {
-            assert_eq!(host.owner_signals(id, signals).len(), given, "{signals}");
+            assert_eq!(
+                host.descriptor_requests().owner_signals(id, signals).len(),
+                given,
+                "{signals}"
+            );
         }
     }
 
@@ -167,9 +192,9 @@ mod tests {
         let (mut engine, host, _directory) = engine();
         let id = Engine::open(host, SocketKind::Stream).into_use();
         engine.stop();
-        assert!(host.owner_signals(id, 1).is_empty());
+        assert!(host.descriptor_requests().owner_signals(id, 1).is_empty());
         assert!(host.is_gone(), "it is noticed");
-        assert!(host.make_wake_fd(0).is_none());
+        assert!(host.descriptor_requests().make_eventfd(0).is_none());
     }
 
     #[test]
