@@ -99,7 +99,7 @@ fn one(
     let slot_of = |slot: u8| slots[index(slot)].as_ref();
     match *call {
         Call::Open(slot) => {
-            let socket = bench.host.open(SocketKind::Stream, OpenFlags::empty(), 0)?;
+            let socket = bench.host.sockets().open(SocketKind::Stream, OpenFlags::empty(), 0)?;
             slots[index(slot)] = Some(fresh(socket));
         }
         Call::Bind(slot) => {
@@ -190,7 +190,7 @@ fn one(
             }
         }
         Call::Close(slot) => slots[index(slot)] = None,
-        Call::Settle => bench.host.flush()?,
+        Call::Settle => bench.host.messages().flush()?,
     }
     Ok(())
 }

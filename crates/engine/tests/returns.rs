@@ -173,7 +173,7 @@ fn a_chunk_that_is_none_is_not_taken_back() {
     arena
         .block(socket.index)
         .snd
-        .reported
+        .returned
         .store(0, Ordering::Release);
     std::thread::sleep(Duration::from_millis(400));
     assert!(free(&arena) < arena.geometry().snd_chunks);

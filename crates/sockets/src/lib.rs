@@ -8,8 +8,16 @@
 //! shim `preload` uses the parts. Modules use each other in no circle: what a process keeps
 //! stands below [`Host`], and all that is done with a socket above [`Socket`].
 //!
-//! Of a process, how its threads wait and are woken is in [`Threads`], and what it has sent to
-//! other sockets of its engine, and how that is waited for, in [`UnderWay`].
+//! What a process does with its place in the session is in parts, which [`Host`] gives:
+//!
+//! | part | what it has | files |
+//! | --- | --- | --- |
+//! | [`Sockets`] | the sockets that the process holds, and how often | `holds`, `host/held_sockets` |
+//! | [`Messages`] | requests, completions, and calls that are answered | `host/messages` |
+//! | [`DescriptorRequests`] | eventfds and files that pass by the Unix socket | `descriptor_requests` |
+//! | [`Threads`] | how its threads wait and are woken | `wait` |
+//! | [`UnderWay`] | what it has sent to other sockets of its engine, and how that is waited for | `under_way`, `host/in_flight` |
+//! | [`Reservation`] | a channel for a child | `fork/reservation` |
 //!
 //! What is done with a socket is in the type of the part that it is done with. Each borrows the
 //! socket and costs nothing to make; [`Socket`]'s methods that give them are in `parts`.

@@ -109,8 +109,7 @@ impl<'a> SocketOptions<'a> {
         let word = u32::try_from(word).unwrap_or(u32::MAX);
         self.socket
             .block()
-            .half(sending)
-            .time_limit
+            .time_limit(sending)
             .store(word, Ordering::Relaxed);
     }
 
@@ -119,8 +118,7 @@ impl<'a> SocketOptions<'a> {
         match self
             .socket
             .block()
-            .half(sending)
-            .time_limit
+            .time_limit(sending)
             .load(Ordering::Relaxed)
         {
             0 => None,

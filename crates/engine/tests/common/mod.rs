@@ -374,9 +374,9 @@ impl Host {
         let directory = self.arena.snd_directory(socket.index);
         let half = &self.arena.block(socket.index).snd;
         let _lock = half.lock_to_send().unwrap();
-        let from = from.max(half.reported.load(Ordering::Acquire) / CHUNK as u64);
+        let from = from.max(half.returned.load(Ordering::Acquire) / CHUNK as u64);
         let returned = acked / CHUNK as u64 * CHUNK as u64;
-        half.reported.fetch_max(returned, Ordering::AcqRel);
+        half.returned.fetch_max(returned, Ordering::AcqRel);
         for number in from..acked / CHUNK as u64 {
             let chunk = directory.entry(number).load(Ordering::Acquire);
             self.arena.give_snd_chunk(chunk).unwrap();

@@ -12,7 +12,7 @@ mod signals;
 mod waiters;
 mod words;
 
-pub use half::{StreamHalf, is_writable};
+pub use half::{ReceiveHalf, SendHalf, is_writable};
 pub use notices::Notice;
 pub use sending::Sending;
 pub use signals::{OwnersSignal, Raised};
@@ -127,9 +127,9 @@ pub struct SocketBlock {
     /// See [`SocketBlock::other_end`]; one more, and 0 if there is none.
     other_end: AtomicU32,
     /// The sending half.
-    pub snd: StreamHalf,
+    pub snd: SendHalf,
     /// The receiving half.
-    pub rcv: StreamHalf,
+    pub rcv: ReceiveHalf,
     local: [AtomicU64; 3],
     peer: [AtomicU64; 3],
     /// Seconds of linger plus 1; 0 if off.
@@ -326,10 +326,14 @@ impl SocketBlock {
             .store(index.wrapping_add(1), Ordering::Release);
     }
 
-    /// The half that sends, or the one that receives.
-    #[inline]
-    pub fn half(&self, sending: bool) -> &StreamHalf {
-        if sending { &self.snd } else { &self.rcv }
+    /// The longest that calls wait which send, or receive, in milliseconds; 0 is as long as it
+    /// takes.
+    pub fn time_limit(&self, sending: bool) -> &AtomicU32 {
+        if sending {
+            &self.snd.time_limit
+        } else {
+            &self.rcv.time_limit
+        }
     }
 
     /// Bytes that the send stream may hold: what the host has set, or

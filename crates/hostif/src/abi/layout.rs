@@ -2,7 +2,9 @@
 //! [`ABI_VERSION`](super::ABI_VERSION).
 
 use super::inventory::{Metered, Sides, Word, of, word, words};
-use super::{ChannelControl, FILES, MAX_WORKERS, Routes, SharedFile, SocketBlock, StreamHalf};
+use super::{
+    ChannelControl, FILES, MAX_WORKERS, ReceiveHalf, Routes, SendHalf, SharedFile, SocketBlock,
+};
 use longshore_ring::spsc::Slot;
 use longshore_ring::{FreeList, Shared, Waiter};
 use std::mem::offset_of;
@@ -314,7 +316,8 @@ const _: () = assert!(size_of::<Slot>() == DESCRIPTOR_BYTES);
 const _: () = assert!(size_of::<Header>() == 4096);
 const _: () = assert!(size_of::<Waiter>() == 64);
 const _: () = assert!(size_of::<SocketBlock>() == 256);
-const _: () = assert!(size_of::<StreamHalf>() == 64);
+const _: () = assert!(size_of::<SendHalf>() == 64);
+const _: () = assert!(size_of::<ReceiveHalf>() == 64);
 const _: () = assert!(size_of::<ChannelControl>() == 960);
 const _: () = assert!(size_of::<WorkerWords>() == 256);
 const _: () = assert!(offset_of!(Header, version) == 8);
@@ -328,8 +331,10 @@ const _: () = assert!(offset_of!(ChannelControl, requests) == 64);
 const _: () = assert!(offset_of!(ChannelControl, completions) == 192);
 const _: () = assert!(offset_of!(SocketBlock, snd) == 64);
 const _: () = assert!(offset_of!(SocketBlock, rcv) == 128);
-const _: () = assert!(offset_of!(StreamHalf, edge) == 8);
-const _: () = assert!(offset_of!(StreamHalf, done) == 16);
+const _: () = assert!(offset_of!(SendHalf, edge) == 8);
+const _: () = assert!(offset_of!(SendHalf, done) == 16);
+const _: () = assert!(offset_of!(ReceiveHalf, edge) == 8);
+const _: () = assert!(offset_of!(ReceiveHalf, done) == 16);
 const _: () =
     assert!(RING.is_power_of_two() && CHUNK.is_power_of_two() && DIRECTORY.is_power_of_two());
 const _: () = assert!(DIRECTORY.is_multiple_of(DIRECTORY_GROUP));

@@ -171,13 +171,13 @@ fn is_sent(arena: &Arena, file: u32) -> bool {
     let end = arena.header().sockets_end.load(Ordering::Acquire);
     (0..end.min(arena.geometry().sockets)).any(|index| {
         let half = &arena.block(index).snd;
-        let reported = half.reported.load(Ordering::Acquire);
+        let returned = half.returned.load(Ordering::Acquire);
         let edge = half.edge.load(Ordering::Acquire);
-        let (first, last) = (reported / CHUNK as u64, edge.div_ceil(CHUNK as u64));
+        let (first, last) = (returned / CHUNK as u64, edge.div_ceil(CHUNK as u64));
         let directory = arena.snd_directory(index);
         let numbers = (first..last).take(DIRECTORY);
         let mut entries = numbers.map(|number| directory.entry(number).load(Ordering::Acquire));
-        reported < edge
+        returned < edge
             && entries.any(|entry| {
                 let mut ranges = arena.file_ranges(entry);
                 ranges.any(|range| range.is_ok_and(|range| range.file == file))

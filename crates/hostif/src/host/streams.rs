@@ -101,7 +101,7 @@ impl HostSession {
         let block = self.get_block(index).ok_or(StreamError::Broken)?;
         let _lock = block.snd.lock_to_send()?;
         let edge = block.snd.edge.load(Ordering::Relaxed);
-        let has_chunk = block.snd.reported.load(Ordering::Relaxed) != edge;
+        let has_chunk = block.snd.returned.load(Ordering::Relaxed) != edge;
         let directory = self.arena.snd_directory(index);
         let mut written = 0;
         for (number, within, len) in parts(edge, bytes.len()) {
@@ -146,22 +146,22 @@ impl HostSession {
     pub fn free_acknowledged(&self, index: u32, block: &SocketBlock) -> Result<bool, Corrupt> {
         let edge = block.snd.edge.load(Ordering::Relaxed);
         let done = block.snd.done.load(Ordering::Acquire).min(edge);
-        let reported = block.snd.reported.load(Ordering::Relaxed);
-        let reported_now = if done == edge {
+        let returned = block.snd.returned.load(Ordering::Relaxed);
+        let returned_now = if done == edge {
             edge
         } else {
             done - done % CHUNK as u64
         };
-        if reported_now <= reported {
+        if returned_now <= returned {
             return Ok(false);
         }
         let directory = self.arena.snd_directory(index);
         // The edge moves first: whoever takes over after our death must not
         // free them a second time.
-        block.snd.reported.store(reported_now, Ordering::Release);
+        block.snd.returned.store(returned_now, Ordering::Release);
         // The last goes first, so that those that follow each other in the memory are taken
         // so again.
-        for number in (reported / CHUNK as u64..reported_now.div_ceil(CHUNK as u64)).rev() {
+        for number in (returned / CHUNK as u64..returned_now.div_ceil(CHUNK as u64)).rev() {
             let chunk = directory.entry(number).load(Ordering::Relaxed);
             self.arena.give_snd_chunk(chunk)?;
         }
@@ -329,7 +329,7 @@ mod tests {
             host.append(id.index, &vec![1; 5 * CHUNK / 2]),
             Ok(5 * CHUNK / 2)
         );
-        for (done, reported, gives) in [
+        for (done, returned, gives) in [
             (chunk - 1, 0, false),
             (chunk * 3 / 2, chunk, true),
             (chunk * 3 / 2, chunk, false),
@@ -338,8 +338,8 @@ mod tests {
         ] {
             block.snd.done.store(done, Ordering::Relaxed);
             assert_eq!(host.free_acknowledged(id.index, block), Ok(gives), "{done}");
-            assert_eq!(block.snd.reported.load(Ordering::Relaxed), reported);
-            let held = (chunk * 5 / 2).div_ceil(chunk) - reported.div_ceil(chunk);
+            assert_eq!(block.snd.returned.load(Ordering::Relaxed), returned);
+            let held = (chunk * 5 / 2).div_ceil(chunk) - returned.div_ceil(chunk);
             assert_eq!(adapter.send_slab().free(), 4 - held as u32);
         }
     }

@@ -85,7 +85,13 @@ fn a_connection_that_was_made_stays_one() {
     // connection.
     for sent in [true, false] {
         let socket = stream_in(host, SocketState::Dead);
-        socket.block().half(sent).edge.store(1, Ordering::Release);
+        let block = socket.block();
+        let edge = if sent {
+            &block.snd.edge
+        } else {
+            &block.rcv.edge
+        };
+        edge.store(1, Ordering::Release);
         socket.pending_error().set(Errno::CONNRESET.raw_os_error());
         assert_eq!(socket.connector().start(Engine::address(1)), failed);
         assert_eq!(socket.state(), SocketState::Dead);

@@ -126,7 +126,7 @@ impl Prepared<'_> {
         let (number, within) = split(edge);
         let reserved = if within == self.within {
             // The stream's last chunk has room for the first bytes, unless all of it is done.
-            let shares = within != 0 && block.snd.reported.load(Ordering::Relaxed) != edge;
+            let shares = within != 0 && block.snd.returned.load(Ordering::Relaxed) != edge;
             if shares {
                 socket
                     .host

@@ -206,7 +206,7 @@ impl<'a> SendStream<'a> {
     ) -> Result<Reserved<'a>, SocketError> {
         let (host, block) = (self.socket.host, self.block);
         let edge = block.snd.edge.load(Ordering::Relaxed);
-        let empty = block.snd.reported.load(Ordering::Relaxed) == edge;
+        let empty = block.snd.returned.load(Ordering::Relaxed) == edge;
         let (number, within) = split(edge);
         let first = if within != 0 && !empty {
             number + 1

@@ -115,9 +115,9 @@ pub(super) fn give_back(arena: &Arena, index: u32, first: u64, acknowledged: u64
     let half = &arena.block(index).snd;
     let _lock = half.lock_to_send().unwrap();
     let chunk = CHUNK as u64;
-    let from = first.max(half.reported.load(Ordering::Acquire) / chunk);
+    let from = first.max(half.returned.load(Ordering::Acquire) / chunk);
     let to = acknowledged / chunk;
-    half.reported.fetch_max(to * chunk, Ordering::AcqRel);
+    half.returned.fetch_max(to * chunk, Ordering::AcqRel);
     let directory = arena.snd_directory(index);
     for number in from..to {
         let chunk = chunk_of(directory.entry(number).load(Ordering::Acquire));

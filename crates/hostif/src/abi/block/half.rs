@@ -1,4 +1,4 @@
-//! One direction of a socket: how far its stream reaches and is done with, and how much
+//! The two directions of a socket: how far each stream reaches and is done with, and how much
 //! of it there may be. Written by the host's calls and, for a connection that it hands
 //! over, by the engine.
 
@@ -7,52 +7,99 @@ use longshore_ring::{Locked, Offer, Reentered, Shared, SharedLock};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One direction of a socket, all zero when new.
+/// What a socket sends, all zero when new.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct StreamHalf {
+pub struct SendHalf {
     /// Held while a call works on this half.
     pub lock: SharedLock,
-    /// Bytes it may hold (SO_SNDBUF, SO_RCVBUF), at most [`crate::STREAM_MAX`].
+    /// Bytes it may hold (SO_SNDBUF), at most [`crate::STREAM_MAX`].
     pub limit: AtomicU32,
-    /// How far it reaches: what the host wrote, or what the engine delivered.
+    /// How far the host has written.
     pub edge: AtomicU64,
-    /// How far it is done with: acknowledged, or consumed.
+    /// How far that is acknowledged.
     pub done: AtomicU64,
-    /// Send: how far chunks were given back; all were if the lock says so, too
-    /// ([`lock_to_send`](Self::lock_to_send)). Receive: the last `done` that the
-    /// engine was told and, if it slept, woken for.
-    pub reported: AtomicU64,
-    /// Send: TCP_NOTSENT_LOWAT, or UDP_SEGMENT; receive: SO_RCVLOWAT.
+    /// How far chunks were given back; all were if the lock says so, too
+    /// ([`lock_to_send`](Self::lock_to_send)).
+    pub returned: AtomicU64,
+    /// TCP_NOTSENT_LOWAT, or UDP_SEGMENT.
     pub low_water: AtomicU32,
-    /// The longest that a call waits on this half (SO_SNDTIMEO, SO_RCVTIMEO), in
-    /// milliseconds; 0 is as long as it takes.
+    /// The longest that a call waits on this half (SO_SNDTIMEO), in milliseconds; 0 is as long as
+    /// it takes.
     pub time_limit: AtomicU32,
-    /// Receive: the urgent byte is the one before this; 0 if there was none. It only
-    /// moves forward, and may be beyond the edge. Send: of datagrams, what they leave
-    /// with ([`Sending`](super::Sending)); of streams, the notices that MSG_ZEROCOPY asks for
-    /// ([`add_notice`](super::SocketBlock::add_notice)).
+    /// Of datagrams, what they leave with ([`Sending`](super::Sending)); of streams, the notices
+    /// that MSG_ZEROCOPY asks for ([`add_notice`](super::SocketBlock::add_notice)).
+    pub sending_or_notices: AtomicU64,
+    /// Further bits that the host keeps ([`more_bits`](super::SocketBlock::more_bits)).
+    pub more_bits: AtomicU64,
+    /// Of a connection with a low-water mark, how far it was sent
+    /// ([`note_sent`](super::SocketBlock::note_sent)); of datagrams, the notices that MSG_ZEROCOPY
+    /// asks for.
+    pub sent_or_notices: AtomicU64,
+}
+
+/// What a socket receives, all zero when new.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct ReceiveHalf {
+    /// Held while a call works on this half.
+    pub lock: SharedLock,
+    /// Bytes it may hold (SO_RCVBUF), at most [`crate::STREAM_MAX`].
+    pub limit: AtomicU32,
+    /// How far the engine has delivered.
+    pub edge: AtomicU64,
+    /// How far that is consumed.
+    pub done: AtomicU64,
+    /// The last `done` that was reported to the engine and, if it slept, woke it.
+    pub reported: AtomicU64,
+    /// SO_RCVLOWAT.
+    pub low_water: AtomicU32,
+    /// The longest that a call waits on this half (SO_RCVTIMEO), in milliseconds; 0 is as long as
+    /// it takes.
+    pub time_limit: AtomicU32,
+    /// The urgent byte is the one before this; 0 if there was none. It only moves forward, and may
+    /// be beyond the edge.
     pub urgent: AtomicU64,
-    /// Receive: what `urgent` was when the byte was read apart from the rest; of datagrams, when
+    /// What `urgent` was when the byte was read apart from the rest; of datagrams, when
     /// the last one came that was received (SIOCGSTAMP), in nanoseconds since 1970, 0 if that is not
-    /// known. Send: further bits that the host keeps.
+    /// known.
     pub urgent_read: AtomicU64,
-    /// Receive: what `urgent` is about to be, as the engine says before it signals the
-    /// socket's owner. The byte is there. Send, of a connection with a low-water mark: how
-    /// far it was sent ([`note_sent`](super::SocketBlock::note_sent)). Send, of datagrams:
-    /// the notices that MSG_ZEROCOPY asks for.
+    /// What `urgent` is about to be, as the engine says before it signals the socket's owner. The
+    /// byte is there.
     pub urgent_come: AtomicU64,
 }
 
-impl StreamHalf {
-    /// Bytes between `done` and `edge`.
+/// Bytes between `done` and `edge`, which the other side moves.
+fn held(done: &AtomicU64, edge: &AtomicU64) -> u64 {
+    let done = done.load(Ordering::Acquire);
+    edge.load(Ordering::Acquire).saturating_sub(done)
+}
+
+/// What `limit` says, or `usual` where nothing has set it.
+fn limit_or(limit: &AtomicU32, usual: u32) -> u64 {
+    match limit.load(Ordering::Relaxed) {
+        0 => usual.into(),
+        limit => u64::from(limit).min(STREAM_MAX),
+    }
+}
+
+fn clear(words: [&AtomicU64; 6], settings: [&AtomicU32; 3]) {
+    for word in words {
+        word.store(0, Ordering::Relaxed);
+    }
+    for setting in settings {
+        setting.store(0, Ordering::Relaxed);
+    }
+}
+
+impl SendHalf {
+    /// Bytes that were written and are not acknowledged.
     pub fn held(&self) -> u64 {
-        let done = self.done.load(Ordering::Acquire);
-        self.edge.load(Ordering::Acquire).saturating_sub(done)
+        held(&self.done, &self.edge)
     }
 
-    /// Takes the lock of a sending half. If the engine has taken its chunks meanwhile, all
-    /// up to the edge were given back.
+    /// Takes the lock. If the engine has taken the chunks meanwhile, all up to the edge were given
+    /// back.
     ///
     /// # Errors
     /// [`Reentered`] if this very thread holds it.
@@ -61,58 +108,81 @@ impl StreamHalf {
         let mut lock = self.lock.lock()?;
         if lock.is_taken() {
             let edge = self.edge.load(Ordering::Relaxed);
-            self.reported.store(edge, Ordering::Release);
+            self.returned.store(edge, Ordering::Release);
             lock.note_taken();
         }
         Ok(lock)
     }
 
-    /// Of a sending half: the bytes whose chunks it still has, as the host says.
+    /// The bytes whose chunks it still has, as the host says.
     pub fn unreturned(&self) -> Range<u64> {
         let edge = self.edge.load(Ordering::Acquire);
         if self.lock.is_taken() {
             return edge..edge;
         }
-        self.reported.load(Ordering::Acquire)..edge
+        self.returned.load(Ordering::Acquire)..edge
     }
 
-    /// Of a sending half, for the engine, which is done with all up to `edge`: if the host
-    /// has written no more, and no call is at work on it, an offer to take its chunks, and
-    /// the bytes that they have.
+    /// For the engine, which is done with all up to `edge`: if the host has written no more, and no
+    /// call is at work on it, an offer to take its chunks, and the bytes that they have.
     pub fn offer_chunks(&self, edge: u64) -> Option<(Offer<'_>, Range<u64>)> {
         let offer = self.lock.offer()?;
-        let held = self.reported.load(Ordering::Acquire)..self.edge.load(Ordering::Acquire);
+        let held = self.returned.load(Ordering::Acquire)..self.edge.load(Ordering::Acquire);
         (held.end == edge).then_some((offer, held))
     }
 
-    /// What `limit` says, or `usual` where nothing has set it.
+    /// Bytes it may hold, `usual` where nothing has set that.
     pub(super) fn limit_or(&self, usual: u32) -> u64 {
-        match self.limit.load(Ordering::Relaxed) {
-            0 => usual.into(),
-            limit => u64::from(limit).min(STREAM_MAX),
-        }
+        limit_or(&self.limit, usual)
     }
 
     pub(super) fn reset(&self) {
-        for word in [
-            &self.edge,
-            &self.done,
-            &self.reported,
-            &self.urgent,
-            &self.urgent_read,
-            &self.urgent_come,
-        ] {
-            word.store(0, Ordering::Relaxed);
-        }
         self.lock.forget_taken();
-        self.limit.store(0, Ordering::Relaxed);
-        self.low_water.store(0, Ordering::Relaxed);
-        self.time_limit.store(0, Ordering::Relaxed);
+        clear(
+            [
+                &self.edge,
+                &self.done,
+                &self.returned,
+                &self.sending_or_notices,
+                &self.more_bits,
+                &self.sent_or_notices,
+            ],
+            [&self.limit, &self.low_water, &self.time_limit],
+        );
+    }
+}
+
+impl ReceiveHalf {
+    /// Bytes that were delivered and are not consumed.
+    pub fn held(&self) -> u64 {
+        held(&self.done, &self.edge)
+    }
+
+    /// Bytes it may hold, `usual` where nothing has set that.
+    pub(super) fn limit_or(&self, usual: u32) -> u64 {
+        limit_or(&self.limit, usual)
+    }
+
+    pub(super) fn reset(&self) {
+        self.lock.forget_taken();
+        clear(
+            [
+                &self.edge,
+                &self.done,
+                &self.reported,
+                &self.urgent,
+                &self.urgent_read,
+                &self.urgent_come,
+            ],
+            [&self.limit, &self.low_water, &self.time_limit],
+        );
     }
 }
 
 // SAFETY: atomics and `Shared` types alone.
-unsafe impl Shared for StreamHalf {}
+unsafe impl Shared for SendHalf {}
+// SAFETY: as above.
+unsafe impl Shared for ReceiveHalf {}
 
 /// Whether a writer of a stream that holds `held` of at most `limit` bytes is told that it
 /// may write: a third of it is free, as Linux has it (`sk_stream_is_writeable`).
@@ -155,7 +225,7 @@ mod tests {
         let b = block();
         let half = &b.snd;
         half.edge.store(500, Ordering::Relaxed);
-        half.reported.store(100, Ordering::Relaxed);
+        half.returned.store(100, Ordering::Relaxed);
         assert_eq!(half.unreturned(), 100..500);
         assert!(half.offer_chunks(499).is_none(), "it has written more");
         assert_eq!(half.lock_to_send().map(drop), Ok(()));

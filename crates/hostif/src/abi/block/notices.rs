@@ -49,12 +49,12 @@ impl Pending {
 }
 
 impl SocketBlock {
-    /// A word that the sending half has no other use for: of datagrams, and of streams.
+    /// Where they stand: of datagrams, and of streams.
     fn notices_word(&self) -> &AtomicU64 {
         if self.flags().contains(BlockFlags::DATAGRAM) {
-            &self.snd.urgent_come
+            &self.snd.sent_or_notices
         } else {
-            &self.snd.urgent
+            &self.snd.sending_or_notices
         }
     }
 

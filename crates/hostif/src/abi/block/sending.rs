@@ -76,30 +76,28 @@ impl Sending {
 }
 
 impl SocketBlock {
-    /// Where both stand, IPv4's in the lower half: a word that the sending half of
-    /// datagrams has no other use for.
+    /// Where both stand, IPv4's in the lower half.
     fn sending_word(&self) -> &AtomicU64 {
-        &self.snd.urgent
+        &self.snd.sending_or_notices
     }
 
-    /// Further bits that the host keeps (`sockets` says what they mean): a word that the
-    /// sending half has no other use for.
+    /// Further bits that the host keeps (`sockets` says what they mean).
     pub fn more_bits(&self) -> &AtomicU64 {
-        &self.snd.urgent_read
+        &self.snd.more_bits
     }
 
     /// Says how far the stream was sent, for one that has a low-water mark of what was not
     /// (TCP_NOTSENT_LOWAT); its one writer is the engine. Whether who was held up by the
     /// mark may go on now, as Linux has it: less than half of it is left.
     pub fn note_sent(&self, edge: u64, sent: u64, lowat: u32) -> bool {
-        let before = self.snd.urgent_come.swap(sent, Ordering::AcqRel);
+        let before = self.snd.sent_or_notices.swap(sent, Ordering::AcqRel);
         let passes = |sent: u64| edge.saturating_sub(sent).saturating_mul(2) >= lowat.into();
         passes(before) && !passes(sent)
     }
 
     /// How far it was said to be sent.
     pub(crate) fn sent_noted(&self) -> u64 {
-        self.snd.urgent_come.load(Ordering::Relaxed)
+        self.snd.sent_or_notices.load(Ordering::Relaxed)
     }
 
     /// How much more may be written before as much as the low-water mark is not sent.
@@ -108,7 +106,7 @@ impl SocketBlock {
         if lowat == 0 {
             return u64::MAX;
         }
-        let sent = self.snd.urgent_come.load(Ordering::Acquire);
+        let sent = self.snd.sent_or_notices.load(Ordering::Acquire);
         let done = self.snd.done.load(Ordering::Acquire);
         let edge = self.snd.edge.load(Ordering::Acquire);
         lowat.saturating_sub(edge.saturating_sub(sent.max(done)))

@@ -58,8 +58,8 @@ fn nothing_of_one_use_is_there_in_the_next() {
     };
     words().for_each(|word| word.store(u32::MAX, Ordering::Relaxed));
     // But for a lock that is held, which no block has that is given back.
-    for half in [&b.snd, &b.rcv] {
-        half.lock.free_in_child();
+    for lock in [&b.snd.lock, &b.rcv.lock] {
+        lock.free_in_child();
     }
     b.generation.store(41, Ordering::Relaxed);
     assert_eq!(b.begin(SocketState::Open, BlockFlags::IPV6), 42);
@@ -185,7 +185,7 @@ fn each_half_has_a_limit_of_its_own() {
     let b = block();
     assert_eq!(b.snd_limit(), SEND_BUFFER.into());
     assert_eq!(b.rcv_limit(), RECEIVE_BUFFER.into());
-    b.half(true).limit.store(7000, Ordering::Relaxed);
-    b.half(false).limit.store(u32::MAX, Ordering::Relaxed);
+    b.snd.limit.store(7000, Ordering::Relaxed);
+    b.rcv.limit.store(u32::MAX, Ordering::Relaxed);
     assert_eq!((b.snd_limit(), b.rcv_limit()), (7000, STREAM_MAX));
 }

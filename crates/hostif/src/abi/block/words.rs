@@ -1,6 +1,6 @@
 //! Whose the words of a block are, for the inventory.
 
-use super::{SocketBlock, StreamHalf};
+use super::{ReceiveHalf, SendHalf, SocketBlock};
 use crate::abi::inventory::{Metered, Sides, Word, hosts, of, word, words};
 
 const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
@@ -32,8 +32,8 @@ impl SocketBlock {
         syn_room: BEGUN,
         signals: REPORTED,
         other_end: REPORTED,
-        snd: of(StreamHalf::SEND_WORDS),
-        rcv: of(StreamHalf::RECEIVE_WORDS),
+        snd: of(SendHalf::WORDS),
+        rcv: of(ReceiveHalf::WORDS),
         local: SHARED,
         peer: SHARED,
         linger: SHARED,
@@ -42,21 +42,23 @@ impl SocketBlock {
     });
 }
 
-impl StreamHalf {
-    const SEND_WORDS: &[Word] = words!(StreamHalf {
+impl SendHalf {
+    const WORDS: &[Word] = words!(SendHalf {
         lock: word(BOTH, BOTH, Metered::Nowhere),
         limit: SHARED,
         edge: LOOKED_AT,
         done: BEGUN,
-        reported: LOOKED_AT,
+        returned: LOOKED_AT,
         low_water: BEGUN,
         time_limit: BEGUN,
-        urgent: BEGUN,
-        urgent_read: BEGUN,
-        urgent_come: SHARED,
+        sending_or_notices: BEGUN,
+        more_bits: BEGUN,
+        sent_or_notices: SHARED,
     });
+}
 
-    const RECEIVE_WORDS: &[Word] = words!(StreamHalf {
+impl ReceiveHalf {
+    const WORDS: &[Word] = words!(ReceiveHalf {
         lock: hosts(),
         limit: BEGUN,
         edge: BEGUN,

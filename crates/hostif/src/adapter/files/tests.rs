@@ -270,7 +270,7 @@ fn a_file_is_let_go_of_when_no_stream_has_any_of_it() {
     assert_eq!(gone(&mut adapter, UNUSED_FOR * 3), 0);
     assert!(host.hold_file(id).is_some());
     let half = &adapter.arena.block(INDEX).snd;
-    half.reported.store(30_000, Ordering::Relaxed);
+    half.returned.store(30_000, Ordering::Relaxed);
     assert_eq!(
         gone(&mut adapter, UNUSED_FOR * 5),
         0,

@@ -139,7 +139,7 @@ fn chunks_are_those_in_which_the_stream_lies() {
             }
             let snd = &arena.block(id.index).snd;
             let edge = (first + 2) * CHUNK as u64;
-            snd.reported
+            snd.returned
                 .store(first * CHUNK as u64 + 10, Ordering::Relaxed);
             snd.edge.store(edge, Ordering::Relaxed);
             if closed {

@@ -275,7 +275,7 @@ impl Relay {
             unreported_limit: word(&block.unreported_limit),
             errno,
             reports: word(&block.errors),
-            sent: block.snd.urgent_come.load(Ordering::Acquire),
+            sent: block.snd.sent_or_notices.load(Ordering::Acquire),
             waits: block.flags().contains(BlockFlags::HAS_ENTERING),
         };
         if words != mirror.words {

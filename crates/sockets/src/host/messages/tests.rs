@@ -91,7 +91,7 @@ fn a_call_that_finds_nothing_has_the_engine_fetch_what_was_put_off() {
         }),
         ("a write", Stream, Connected, |s| {
             let snd = &s.block().snd;
-            for word in [&snd.edge, &snd.reported] {
+            for word in [&snd.edge, &snd.returned] {
                 word.store(longshore_hostif::STREAM_MAX, Ordering::Relaxed);
             }
             assert_eq!(write(s), Err(SocketError::WouldBlock));

@@ -70,7 +70,7 @@ fn datagrams_wait_for_no_acknowledgment() {
     let block = socket.block();
     let ahead = 2 * MAX_IMMEDIATE as u64;
     block.snd.edge.store(ahead, Ordering::Relaxed);
-    block.snd.reported.store(ahead, Ordering::Relaxed);
+    block.snd.returned.store(ahead, Ordering::Relaxed);
     assert_eq!(
         socket.send_stream().reserve_record(10).unwrap().immediate(),
         10

@@ -148,7 +148,7 @@ fn nothing_is_appended_to_a_stream_that_has_ended_or_is_full() {
     let mut prepared = ManuallyDrop::new(socket.send_stream().prepare(10).unwrap());
     let held = STREAM_MAX - 9;
     block.snd.edge.store(held, Ordering::Relaxed);
-    block.snd.reported.store(held, Ordering::Relaxed);
+    block.snd.returned.store(held, Ordering::Relaxed);
     assert_eq!(prepared.append(10, false), Err(SocketError::WouldBlock));
     assert!(socket.host_bits() & host_bits::WANTS_ROOM != 0);
     block.set_flags(BlockFlags::SHUT_WR);

@@ -134,7 +134,7 @@ fn a_first_write_that_fails_may_be_repeated() {
     let block = socket.block();
     block.snd.limit.store(10, Ordering::Relaxed);
     block.snd.edge.store(10, Ordering::Relaxed);
-    block.snd.reported.store(10, Ordering::Relaxed);
+    block.snd.returned.store(10, Ordering::Relaxed);
     assert_eq!(send(&socket, b"x"), Err(SocketError::WouldBlock));
     assert_eq!(socket.state(), SocketState::Early);
     block.snd.limit.store(11, Ordering::Relaxed);
@@ -179,7 +179,7 @@ fn a_record_is_written_whole_or_not_at_all() {
     block.snd.limit.store(100, Ordering::Relaxed);
     let set_held = |held: u64| {
         block.snd.edge.store(held, Ordering::Relaxed);
-        block.snd.reported.store(held, Ordering::Relaxed);
+        block.snd.returned.store(held, Ordering::Relaxed);
     };
     let reserve = |len: usize| {
         socket

@@ -127,7 +127,7 @@ fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
     host.write_range(INDEX, (1, 0, 30_000), &held, 0).unwrap();
     drop(held);
     let half = &adapter.arena.block(INDEX).snd;
-    half.reported.store(CHUNK as u64 + 10, Ordering::Relaxed);
+    half.returned.store(CHUNK as u64 + 10, Ordering::Relaxed);
     half.edge.store(CHUNK as u64 + 30_000, Ordering::Relaxed);
     let gone = |adapter: &mut AdapterSession, now| adapter.send.look_at_files(now).len();
     assert_eq!(gone(&mut adapter, 1_000), 0);
