@@ -33,10 +33,10 @@ pub use abi::{
     LEAST_RANGE, LONGEST_DELIMITER, LengthPrefix, Loopback, MAILBOX_BYTES, MAX_IMMEDIATE,
     MAX_ROUTES, MAX_WAITERS, MAX_WORKERS, MOST_DATA, MessageRule, Naming, Notice,
     OLDEST_ABI_VERSION, OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query, RANGE_BYTES,
-    RECEIVE_BUFFER, REGISTERED, RING, Raised, ReceiveHalf, Request, Route, Routes, SEND_BUFFER,
-    SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendHalf, SendQueue, Sending, SocketBlock, SocketId,
-    SocketKind, SocketState, Stamp, Versions, WIDEST_LENGTH, chunk_of, datagram_span, is_writable,
-    loopback_at, loopback_place,
+    RECEIVE_BUFFER, REGISTERED, RING, Raised, Request, Route, Routes, SEND_BUFFER, SEND_QUEUE,
+    STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SocketBlock, SocketId, SocketKind, SocketState,
+    Stamp, StreamReceiveHalf, StreamSendHalf, Versions, WIDEST_LENGTH, chunk_of, datagram_span,
+    is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
 pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};

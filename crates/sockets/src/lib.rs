@@ -17,7 +17,7 @@
 //! | [`DescriptorRequests`] | eventfds and files that pass by the Unix socket | `descriptor_requests` |
 //! | [`Threads`] | how its threads wait and are woken | `wait` |
 //! | [`UnderWay`] | what it has sent to other sockets of its engine, and how that is waited for | `under_way`, `host/in_flight` |
-//! | [`Reservation`] | a channel for a child | `fork/reservation` |
+//! | [`Reservation`] | a channel for a child | `fork` |
 //!
 //! What is done with a socket is in the type of the part that it is done with. Each borrows the
 //! socket and costs nothing to make; [`Socket`]'s methods that give them are in `parts`.

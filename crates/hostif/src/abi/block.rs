@@ -12,7 +12,7 @@ mod signals;
 mod waiters;
 mod words;
 
-pub use half::{ReceiveHalf, SendHalf, is_writable};
+pub use half::{StreamReceiveHalf, StreamSendHalf, is_writable};
 pub use notices::Notice;
 pub use sending::Sending;
 pub use signals::{OwnersSignal, Raised};
@@ -127,9 +127,9 @@ pub struct SocketBlock {
     /// See [`SocketBlock::other_end`]; one more, and 0 if there is none.
     other_end: AtomicU32,
     /// The sending half.
-    pub snd: SendHalf,
+    pub snd: StreamSendHalf,
     /// The receiving half.
-    pub rcv: ReceiveHalf,
+    pub rcv: StreamReceiveHalf,
     local: [AtomicU64; 3],
     peer: [AtomicU64; 3],
     /// Seconds of linger plus 1; 0 if off.

@@ -3,7 +3,8 @@
 
 use super::inventory::{Metered, Sides, Word, of, word, words};
 use super::{
-    ChannelControl, FILES, MAX_WORKERS, ReceiveHalf, Routes, SendHalf, SharedFile, SocketBlock,
+    ChannelControl, FILES, MAX_WORKERS, Routes, SharedFile, SocketBlock, StreamReceiveHalf,
+    StreamSendHalf,
 };
 use longshore_ring::spsc::Slot;
 use longshore_ring::{FreeList, Shared, Waiter};
@@ -316,8 +317,8 @@ const _: () = assert!(size_of::<Slot>() == DESCRIPTOR_BYTES);
 const _: () = assert!(size_of::<Header>() == 4096);
 const _: () = assert!(size_of::<Waiter>() == 64);
 const _: () = assert!(size_of::<SocketBlock>() == 256);
-const _: () = assert!(size_of::<SendHalf>() == 64);
-const _: () = assert!(size_of::<ReceiveHalf>() == 64);
+const _: () = assert!(size_of::<StreamSendHalf>() == 64);
+const _: () = assert!(size_of::<StreamReceiveHalf>() == 64);
 const _: () = assert!(size_of::<ChannelControl>() == 960);
 const _: () = assert!(size_of::<WorkerWords>() == 256);
 const _: () = assert!(offset_of!(Header, version) == 8);
@@ -331,10 +332,10 @@ const _: () = assert!(offset_of!(ChannelControl, requests) == 64);
 const _: () = assert!(offset_of!(ChannelControl, completions) == 192);
 const _: () = assert!(offset_of!(SocketBlock, snd) == 64);
 const _: () = assert!(offset_of!(SocketBlock, rcv) == 128);
-const _: () = assert!(offset_of!(SendHalf, edge) == 8);
-const _: () = assert!(offset_of!(SendHalf, done) == 16);
-const _: () = assert!(offset_of!(ReceiveHalf, edge) == 8);
-const _: () = assert!(offset_of!(ReceiveHalf, done) == 16);
+const _: () = assert!(offset_of!(StreamSendHalf, edge) == 8);
+const _: () = assert!(offset_of!(StreamSendHalf, done) == 16);
+const _: () = assert!(offset_of!(StreamReceiveHalf, edge) == 8);
+const _: () = assert!(offset_of!(StreamReceiveHalf, done) == 16);
 const _: () =
     assert!(RING.is_power_of_two() && CHUNK.is_power_of_two() && DIRECTORY.is_power_of_two());
 const _: () = assert!(DIRECTORY.is_multiple_of(DIRECTORY_GROUP));

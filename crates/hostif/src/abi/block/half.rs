@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// What a socket sends, all zero when new.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct SendHalf {
+pub struct StreamSendHalf {
     /// Held while a call works on this half.
     pub lock: SharedLock,
     /// Bytes it may hold (SO_SNDBUF), at most [`crate::STREAM_MAX`].
@@ -41,7 +41,7 @@ pub struct SendHalf {
 /// What a socket receives, all zero when new.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct ReceiveHalf {
+pub struct StreamReceiveHalf {
     /// Held while a call works on this half.
     pub lock: SharedLock,
     /// Bytes it may hold (SO_RCVBUF), at most [`crate::STREAM_MAX`].
@@ -92,7 +92,7 @@ fn clear(words: [&AtomicU64; 6], settings: [&AtomicU32; 3]) {
     }
 }
 
-impl SendHalf {
+impl StreamSendHalf {
     /// Bytes that were written and are not acknowledged.
     pub fn held(&self) -> u64 {
         held(&self.done, &self.edge)
@@ -152,7 +152,7 @@ impl SendHalf {
     }
 }
 
-impl ReceiveHalf {
+impl StreamReceiveHalf {
     /// Bytes that were delivered and are not consumed.
     pub fn held(&self) -> u64 {
         held(&self.done, &self.edge)
@@ -180,9 +180,9 @@ impl ReceiveHalf {
 }
 
 // SAFETY: atomics and `Shared` types alone.
-unsafe impl Shared for SendHalf {}
+unsafe impl Shared for StreamSendHalf {}
 // SAFETY: as above.
-unsafe impl Shared for ReceiveHalf {}
+unsafe impl Shared for StreamReceiveHalf {}
 
 /// Whether a writer of a stream that holds `held` of at most `limit` bytes is told that it
 /// may write: a third of it is free, as Linux has it (`sk_stream_is_writeable`).

@@ -1,6 +1,6 @@
 //! Whose the words of a block are, for the inventory.
 
-use super::{ReceiveHalf, SendHalf, SocketBlock};
+use super::{SocketBlock, StreamReceiveHalf, StreamSendHalf};
 use crate::abi::inventory::{Metered, Sides, Word, hosts, of, word, words};
 
 const BOTH: Sides = Sides::HOST.union(Sides::ADAPTER);
@@ -32,8 +32,8 @@ impl SocketBlock {
         syn_room: BEGUN,
         signals: REPORTED,
         other_end: REPORTED,
-        snd: of(SendHalf::WORDS),
-        rcv: of(ReceiveHalf::WORDS),
+        snd: of(StreamSendHalf::WORDS),
+        rcv: of(StreamReceiveHalf::WORDS),
         local: SHARED,
         peer: SHARED,
         linger: SHARED,
@@ -42,8 +42,8 @@ impl SocketBlock {
     });
 }
 
-impl SendHalf {
-    const WORDS: &[Word] = words!(SendHalf {
+impl StreamSendHalf {
+    const WORDS: &[Word] = words!(StreamSendHalf {
         lock: word(BOTH, BOTH, Metered::Nowhere),
         limit: SHARED,
         edge: LOOKED_AT,
@@ -57,8 +57,8 @@ impl SendHalf {
     });
 }
 
-impl ReceiveHalf {
-    const WORDS: &[Word] = words!(ReceiveHalf {
+impl StreamReceiveHalf {
+    const WORDS: &[Word] = words!(StreamReceiveHalf {
         lock: hosts(),
         limit: BEGUN,
         edge: BEGUN,
