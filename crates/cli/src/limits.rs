@@ -1,4 +1,4 @@
-//! How many file descriptors an engine may have, and what precedence.
+//! How many file descriptors an engine may have, what precedence, and how large its files may be.
 //!
 //! It needs some descriptors for each process of its programs. The limit that it inherits is
 //! meant for programs that use select(2), for which descriptors above 1023 are useless; the
@@ -6,6 +6,9 @@
 //!
 //! It raises its scheduling priority at times, which takes a privilege that it gives up before
 //! it serves, or this limit.
+//!
+//! Files are its captures, and the memory of each session, which may be larger than the limit that
+//! it inherits. That limit stays, since captures take space on a disk.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,6 +24,13 @@ pub(crate) fn raise() {
     };
     // Where even that is refused, it goes on with what it has.
     let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// From now on a file that would exceed RLIMIT_FSIZE is an error (EFBIG) of the call that makes it
+/// so, as a full disk is, and does not end this process by SIGXFSZ (setrlimit(2)).
+pub(crate) fn outlive_largest_file() {
+    // SAFETY: signal(2) with SIG_IGN installs no function and touches no memory.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Lets this process raise its priority without a privilege, as far as it is permitted.

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::longshore;
+use support::{harmless_library, longshore};
 
 /// How long anything may take: machines are slow, and busy with other tests.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -320,6 +320,26 @@ fn packets_are_captured() {
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
     assert!(bytes.len() > 200, "{} bytes", bytes.len());
+}
+
+/// The memory that a program shares with its engine counts as a file (RLIMIT_FSIZE). Where it is
+/// too large for that, the session is refused with a hint, and SIGXFSZ ends nobody.
+#[test]
+fn a_session_beyond_the_limit_of_file_sizes_is_refused_with_a_hint() {
+    if !in_own_namespace() {
+        return;
+    }
+    let run = longshore();
+    let out = Command::new("sh")
+        .args(["-c", "ulimit -f 1000; exec \"$0\" run -- true"])
+        .arg(run.get_program())
+        .env("LONGSHORE_PRELOAD", harmless_library())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(125), "{said}");
+    assert!(said.contains("the engine refused: "), "{said}");
+    assert!(said.contains("`ulimit -f`"), "{said}");
 }
 
 #[test]

@@ -162,8 +162,8 @@ fn attach_hint(error: &AttachError) -> Option<&'static str> {
                 "it was started by another release of longshore: start it again with this one"
             }
             Refusal::NoResources => {
-                "end some of its programs, or start it with more (`ulimit -n` and `ulimit -v`, or \
-                 LimitNOFILE= and LimitAS= of its service)"
+                "end some of its programs, or start it with more (`ulimit -n`, `ulimit -v` and \
+                 `ulimit -f`, or LimitNOFILE=, LimitAS= and LimitFSIZE= of its service)"
             }
             Refusal::Draining => {
                 "start it again when it has ended, or leave --engine out to get one of your own"
