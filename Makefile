@@ -115,6 +115,7 @@ soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simul
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'end to end over a modelled bus' scripts/e2e-over.sh bus:pcie-gen4x8
+	@$(STEP) 'end to end over a link' scripts/e2e-over.sh link
 	@$(STEP) 'soak' env LONGSHORE_SOAK=1 LONGSHORE_MINUTES=$(SOAK_MINUTES) scripts/nextest.sh --profile soak --workspace \
 		-E 'package(longshore-e2e)'
 

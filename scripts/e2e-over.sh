@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs end-to-end tests with their programs behind a modelled bus: `longshore run` gets
-# `--transport` as its first option, whatever a test says.
-#   e2e-over.sh bus:pcie-gen4x8 [FILTER]      of nextest; programs and sockets by default
+# Runs end-to-end tests with their programs behind a modelled bus (`longshore run` gets
+# `--transport` as its first option, whatever a test says), or with their engine at the other end
+# of a link (scripts/over_link.py).
+#   e2e-over.sh bus:pcie-gen4x8|link [FILTER]      of nextest; programs and sockets by default
 # What may end otherwise is in tests/e2e/over-a-bus.txt, with the reason: checks of
 # tests/e2e/programs one by one, other tests whole. Anything else that fails is wrong.
 set -euo pipefail
@@ -13,7 +14,13 @@ transport=$1
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 real=$(realpath "${LONGSHORE:-${CARGO_TARGET_DIR:-target}/release/longshore}")
-cat >"$place/longshore" <<END
+if [[ $transport == link ]]; then
+  cat >"$place/longshore" <<END
+#!/bin/bash
+exec "$PWD/scripts/over_link.py" "$place" "$real" "\$@"
+END
+else
+  cat >"$place/longshore" <<END
 #!/bin/bash
 if [[ \${1:-} == run ]]; then
   shift
@@ -21,6 +28,7 @@ if [[ \${1:-} == run ]]; then
 fi
 exec "$real" "\$@"
 END
+fi
 chmod +x "$place/longshore"
 # Tests that need it elsewhere find it beside the program; others' users may look here.
 chmod 755 "$place"
