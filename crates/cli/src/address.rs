@@ -174,7 +174,7 @@ impl FromStr for AddressOrder {
     }
 }
 
-/// Which addresses of an engine are to be found out.
+/// The addresses of an engine that are to be found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Automatic {
     pub(crate) dhcp: bool,

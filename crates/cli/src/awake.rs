@@ -8,7 +8,7 @@ use std::io::Write;
 pub(crate) const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// Names what chooses among idle states; without such a driver there is one state, and nothing
-/// heeds the request.
+/// acts on the request.
 const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
 /// Opens it.

@@ -167,7 +167,7 @@ impl UserKeys {
     }
 }
 
-/// Who may reach what; see [`Rule`].
+/// The rules by which users reach addresses and ports; see [`Rule`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct AccessLists {
@@ -177,7 +177,7 @@ struct AccessLists {
     low_ports: LowPortsRule,
 }
 
-/// Who may bind low ports.
+/// The programs that may bind low ports.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum LowPortsRule {

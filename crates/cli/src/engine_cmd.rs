@@ -175,7 +175,7 @@ fn prepare(config: &Config, dir: &RuntimeDir) -> Result<Prepared, Error> {
     };
     let opened = wanted.open()?;
     Ok(Prepared {
-        // Whoever may use the engine is a matter of `users`, not of the file's mode.
+        // Which users may use the engine is a matter of `users`, not of the file's mode.
         listeners: Listeners::bind_for_all(&config.socket, Some(&dir.control()))?,
         link: ControlLink::make(&config.socket, &dir.control()),
         config: longshore_engine::Config {

@@ -26,7 +26,7 @@ pub(crate) enum EngineLoss {
     Attach,
 }
 
-/// Who has the loopback addresses.
+/// The stack that has the loopback addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LoopbackOwner {

@@ -1,8 +1,8 @@
 //! What of an engine's set-up can be changed while it runs, and the handle by which other
 //! threads change it, or have the engine stop.
 //!
-//! Whoever runs an engine has its [`Handle`]; `longshore engine` uses it when signals come.
-//! Orders wait in a channel, and the engine takes them when it next looks at its
+//! The program that runs an engine has its [`Handle`]; `longshore engine` uses it when signals
+//! come. Orders wait in a channel, and the engine takes them when it next looks at its
 //! descriptors.
 
 use crate::UserLimits;
@@ -38,7 +38,7 @@ pub struct Adjustable {
     pub host_settings: Option<HostSettings>,
     /// Explicit congestion notification for new sockets, in place of the host's setting.
     pub ecn: Option<EcnMode>,
-    /// Who may reach what; connections that are there go on.
+    /// The rules by which users reach addresses; connections that are there go on.
     pub access: Access,
     /// The congestion control of new sockets, in place of the host's setting; a session's
     /// own comes before it.
@@ -162,8 +162,8 @@ impl Engine {
         self.set_accept_on_data(settings.accept_on_data);
     }
 
-    /// What it speaks with programs that attach from now on: that of this release, unless it is told
-    /// otherwise to be the engine of another one.
+    /// What it speaks with programs that attach from now on: that of this release, unless it is
+    /// told otherwise to be the engine of another one.
     pub fn set_versions(&mut self, versions: Versions) {
         self.attach.set_versions(versions);
     }

@@ -25,7 +25,7 @@ pub struct Config {
     /// The number of its port's interface in its programs' kernel, by which they name
     /// it in link-local addresses; 0 if it has none there.
     pub scope: u32,
-    /// Who has 127.0.0.0/8 and ::1.
+    /// The stack that has 127.0.0.0/8 and ::1.
     pub loopback: Loopback,
     /// Connections between two of its own sockets pass their bytes on without
     /// building packets.

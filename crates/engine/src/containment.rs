@@ -47,7 +47,7 @@ impl Engine {
         let Some(sessions) = self.stack.contain_panic() else {
             resume_unwind(panic)
         };
-        // Whoever was being looked over may not have been.
+        // The session that was being looked over may not have been.
         for key in self.stack.endpoints.sessions.keys() {
             if let Some(s) = self.programs.sessions.get_mut(key) {
                 s.has_changed = true;

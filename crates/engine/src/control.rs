@@ -67,7 +67,7 @@ pub struct StatReply {
     pub addresses: Vec<String>,
     /// Its gateways, at most one for each version of IP.
     pub gateways: Vec<String>,
-    /// Who has the loopback addresses: `engine` or `kernel`.
+    /// The stack that has the loopback addresses: `engine` or `kernel`.
     pub loopback: String,
     /// What keeps its process from doing more than it needs; empty if nobody has said.
     pub sandbox: String,

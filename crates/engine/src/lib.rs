@@ -14,7 +14,7 @@
 //! | `intake` | when whose requests are taken |
 //! | `acquire` | addresses that are waited for |
 //! | `reclaim` | memory that is used no more goes back |
-//! | `programs`, `session/`, `teardown` | who uses it: sessions, their processes and launchers, and what ended ones held |
+//! | `programs`, `session/`, `teardown` | the programs that use it: sessions, their processes and launchers, and what ended ones held |
 //! | `attach/`, `attach_events`, `listeners` | how programs come |
 //! | `users` | what each user has of it |
 //! | `kernel`, `sysctl`, `privilege` | the host's TCP settings, and what its kernel lets processes do |
@@ -110,7 +110,7 @@ use time::Clock;
 /// The engine.
 pub struct Engine {
     pub(crate) stack: Stack,
-    /// Who uses it.
+    /// The programs that use it.
     pub(crate) programs: Programs,
     pub(crate) clock: Clock,
     /// Attaches programs.

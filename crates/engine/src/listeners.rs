@@ -1,6 +1,6 @@
 //! The sockets at which an engine is found, bound before the engine is made.
 //!
-//! Whoever runs an engine may need privileges to bind them that the engine is not to have,
+//! The user that runs an engine may need privileges to bind them that the engine is not to have,
 //! and which are given up before the engine starts threads. Owned by the caller until
 //! [`Engine::at`](crate::Engine::at) takes them; whoever connects before that waits for the
 //! engine's first turn.

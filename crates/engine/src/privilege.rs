@@ -1,4 +1,4 @@
-//! Who may bind the ports that only the privileged may (those below
+//! The programs that may bind the ports that only the privileged may (those below
 //! net.ipv4.ip_unprivileged_port_start).
 //!
 //! Asked by `intake` when a program binds such a port, which is seldom: it reads a file

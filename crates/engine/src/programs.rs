@@ -1,5 +1,5 @@
-//! Who uses the engine: its sessions with their processes, what is still to be let go of that
-//! ended ones held, and which sessions are to be looked over.
+//! The programs that use the engine: its sessions with their processes, what is still to be let go
+//! of that ended ones held, and which sessions are to be looked over.
 //!
 //! Owns [`Programs`]. `attach_events` lets programs in, `intake` takes their requests, and
 //! `maintenance` sees to their ends.
@@ -58,7 +58,8 @@ impl Programs {
         ))
     }
 
-    /// Sees to it that the death of a process is noticed, until the descriptor that reports it is closed.
+    /// Sees to it that the death of a process is noticed, until the descriptor that reports it is
+    /// closed.
     pub(crate) fn watch(&mut self, session: u32, channel: u16, now: Instant) {
         match self.pidfd(session, channel) {
             Some(fd) => self.deaths.watch(fd, session, channel),

@@ -65,7 +65,7 @@ impl Report<'_> {
         }
     }
 
-    /// Whoever may use the engine may ask it.
+    /// Every user that may use the engine may ask it.
     fn may_ask(&self, asker: Asker) -> bool {
         asker.sees_all() || self.counted.attach.is_listed(asker.uid)
     }

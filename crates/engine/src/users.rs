@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(known(&users), [4_000_001, 4_000_002]);
         users.get(4_000_003);
         assert_eq!(known(&users), [4_000_001, 4_000_003]);
-        // Whoever has something is the same user.
+        // All that have something are that one user's.
         assert_eq!(users.get(4_000_001).connections.load(Ordering::Relaxed), 1);
         drop(share);
         assert_eq!(users.get(4_000_001).connections.load(Ordering::Relaxed), 0);

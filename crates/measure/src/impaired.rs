@@ -145,7 +145,7 @@ enum End {
     Longshore,
 }
 
-/// Who sends to whom.
+/// The program that sends, and the one that receives.
 const PAIRS: [(&str, End, End); 3] = [
     ("Longshore to Linux", End::Longshore, End::Linux),
     ("Linux to Longshore", End::Linux, End::Longshore),

@@ -63,7 +63,7 @@ pub(crate) fn sink(at: &str) -> io::Result<()> {
             }
             bytes += length as u64;
         }
-        // Whoever only looked whether we are here does not wait for this.
+        // A peer that only looked whether we are here does not wait for this.
         let _ = stream.write_all(&bytes.to_be_bytes());
     }
 }

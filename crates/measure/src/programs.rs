@@ -135,7 +135,7 @@ fn sink(at: &str, size: usize, touches: bool) -> io::Result<()> {
                 std::hint::black_box(sum);
             }
         }
-        // Whoever only looked whether we are here does not wait for this.
+        // A peer that only looked whether we are here does not wait for this.
         let _ = stream.write_all(&bytes.to_be_bytes());
     })
 }

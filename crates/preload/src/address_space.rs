@@ -38,7 +38,7 @@ fn without(limit: Option<u64>, shared: u64) -> Option<u64> {
 }
 
 /// What the kernel is given for limits that the program sets, if they are those that hold
-/// `now`. Whoever may not raise the hard limit keeps it.
+/// `now`. A process that may not raise the hard limit keeps it.
 fn raise(limits: Rlimit, now: &Rlimit, shared: u64) -> Rlimit {
     let is_within = |limit: Option<u64>| match (limit, without(now.maximum, shared)) {
         (_, None) => true,

@@ -273,7 +273,7 @@ impl<'a> Connector<'a> {
         }
     }
 
-    /// Whoever writes first waits until the connection is made: what does not fit the
+    /// A thread that writes first waits until the connection is made: what does not fit the
     /// SYN may be written with it, and goes with the acknowledgment of the answer.
     pub fn write_past_syn(self) {
         self.socket

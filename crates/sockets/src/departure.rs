@@ -33,7 +33,7 @@ const MOST_SEGMENTS: usize = 128;
 /// What is said beside one datagram; what is not is as the socket has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// Which of the engine's own addresses it leaves from.
+    /// The one of the engine's own addresses that it leaves from.
     pub from: Option<IpAddr>,
     /// If not 0, it is a train of datagrams of this size.
     pub segment: u16,

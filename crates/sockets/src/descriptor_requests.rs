@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_an_engine_that_is_gone_is_not_answered() {
+    fn an_engine_that_is_gone_answers_nothing() {
         let (mut engine, host, _directory) = engine();
         let id = Engine::open(host, SocketKind::Stream).into_use();
         engine.stop();

@@ -60,7 +60,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Which destinations are the engine's.
+    /// The destinations that are the engine's.
     pub fn routes(&self) -> &Routes {
         self.session.routes()
     }

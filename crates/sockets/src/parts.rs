@@ -32,7 +32,7 @@ impl Socket {
         Queries::of(self)
     }
 
-    /// Which of its halves have ended.
+    /// Those of its halves that have ended.
     #[inline]
     pub fn halves(&self) -> Halves<'_> {
         Halves::of(self)

@@ -1,4 +1,4 @@
-//! Which files this process has sent: `stream` asks before it hands one to the engine.
+//! The files that this process has sent: `stream` asks before it hands one to the engine.
 
 use longshore_hostif::FileId;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_writes_once_between_waits_is_not_waited_for() {
+    fn a_process_that_writes_once_between_waits_is_not_waited_for() {
         let mut turn = Turn::default();
         assert_eq!(turn.note(1, false), Wake::Held, "nothing is known of it");
         for _ in 0..3 {

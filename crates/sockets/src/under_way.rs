@@ -2,7 +2,7 @@
 //! returned, Linux shows it to the next call on the other end. Here the engine has to have
 //! passed it on first, for which a call that would find nothing gives it a moment.
 //!
-//! Nobody waits who has nothing to wait for: of a connection within the engine each end
+//! A call waits only if something is under way: of a connection within the engine each end
 //! sees how far the other has written, and for the rest each process says in its channel what
 //! it has sent to an address of the engine, of which the engine says whether it has handled it.
 

@@ -234,8 +234,8 @@ impl Threads {
             return Ok(found);
         }
         // Under a filter, poll may be allowed one descriptor alone.
-        let with_bell = also.is_some() && !is_confined();
-        let mut wake_fd = if with_bell {
+        let with_eventfd = also.is_some() && !is_confined();
+        let mut wake_fd = if with_eventfd {
             self.thread_eventfd()
         } else {
             None

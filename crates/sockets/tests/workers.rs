@@ -98,8 +98,8 @@ fn the_worker_that_is_asked_is_woken_and_no_other() {
     }
 }
 
-/// Whoever waits until the engine knows of a socket waits for the worker at which it was opened,
-/// which is woken for that.
+/// A process that waits until the engine knows of a socket waits for the worker at which it was
+/// opened, which is woken for that.
 #[test]
 fn the_worker_at_which_a_socket_was_opened_is_waited_for() {
     let (engine, _directory) = engine();

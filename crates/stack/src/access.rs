@@ -1,4 +1,4 @@
-//! Who may reach what through an engine: rules by prefix, port and protocol for what is
+//! What programs may reach through an engine: rules by prefix, port and protocol for what is
 //! accepted, connected to and bound.
 //!
 //! Packets of an engine pass no firewall of its host's (a packet socket) or another chain of
@@ -134,7 +134,7 @@ impl Rules {
     }
 }
 
-/// Who may bind the ports below net.ipv4.ip_unprivileged_port_start (1024).
+/// The programs that may bind the ports below net.ipv4.ip_unprivileged_port_start (1024).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LowPorts {
     /// As on the host: a process that has CAP_NET_BIND_SERVICE.

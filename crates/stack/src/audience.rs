@@ -32,7 +32,7 @@ const FETCH_US: u64 = 100;
 /// So many are told at once, and of more as many in each turn.
 pub(crate) const AT_ONCE: usize = 32;
 
-/// Who is to be told that connections have come.
+/// The processes that are to learn that connections have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
     /// All that have the listener.
@@ -51,7 +51,7 @@ pub(crate) enum Whom<'a> {
     Many,
 }
 
-/// Who has accepted of those that have a listener, and what was told to whom.
+/// The processes that have accepted, of those that have a listener, and what was reported to which.
 #[derive(Debug)]
 pub(crate) struct Audience {
     acceptors: Subscribers,
@@ -154,7 +154,7 @@ impl Audience {
         self.lost
     }
 
-    /// Who of `all` is to be told of a [`Report`], if these sleep and are to be woken for it.
+    /// Those of `all` that are to be told of a [`Report`], if these sleep and are to be woken for it.
     pub(crate) fn whom<'a>(
         &'a self,
         all: &'a Subscribers,
@@ -199,7 +199,7 @@ impl Audience {
         }
     }
 
-    /// Who is to be told that the listener's stream reaches to `edge` now; of nobody, if they were
+    /// The processes that are to be told that the listener's stream reaches to `edge` now; none, if they were
     /// told.
     pub(crate) fn note_edge(
         &mut self,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Defaults {
     /// Of a connection.
     pub tcp: Config,
-    /// Who uses Fast Open.
+    /// The ends that use Fast Open.
     pub fast_open: FastOpenUse,
     /// Bytes that the send buffer holds at first.
     pub send_buffer: u32,

@@ -52,7 +52,7 @@ impl Messages {
         self.timed
     }
 
-    /// Their ends are waited for so many milliseconds, 0 for ever. Whoever waits is woken by
+    /// Their ends are waited for so many milliseconds, 0 for ever. A thread that waits is woken by
     /// that.
     pub(crate) fn set_within(&mut self, milliseconds: u32) {
         self.timed.within_ms = milliseconds;

@@ -1,5 +1,5 @@
 //! What the stack has of a session: its half of the interface, and which of its blocks are
-//! sockets here. Who its processes are is not known here; the engine has that.
+//! sockets here. Its processes are not known here; the engine has them.
 
 use crate::account::{Account, SocketShare};
 use crate::forwards::Forwards;

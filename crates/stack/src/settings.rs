@@ -30,9 +30,9 @@ pub struct Settings {
     /// For how many milliseconds connections to these ports wait for data before they are handed
     /// to their listeners all the same, if their programs do not say; none waits at others.
     pub accept_on_data: BTreeMap<u16, u32>,
-    /// Who may reach what.
+    /// What programs may reach.
     pub access: Access,
-    /// Who has 127.0.0.0/8 and ::1.
+    /// The stack that has 127.0.0.0/8 and ::1.
     pub loopback: Loopback,
     /// The number of the port's interface in the programs' kernel; 0 if it has none there.
     pub scope: u32,

@@ -221,7 +221,7 @@ fn a_forbidden_call_ends_the_process() {
     }
 }
 
-/// Whoever is to find out what was wrong reads it in the log.
+/// The log has what was wrong.
 #[test]
 fn a_forbidden_call_is_named() {
     let (read, write) = rustix::pipe::pipe().unwrap();

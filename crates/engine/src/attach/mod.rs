@@ -43,7 +43,7 @@ pub(crate) struct Membership {
     pub(crate) serial: u64,
 }
 
-/// A program's connection. Whoever drops it last has it closed elsewhere.
+/// A program's connection. Its last owner has it closed elsewhere when it drops it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     fd: Dispose<OwnedFd>,

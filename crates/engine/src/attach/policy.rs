@@ -1,4 +1,4 @@
-//! Who may attach, and what programs get that do.
+//! The users that may attach, and what their programs get.
 //!
 //! Owns [`Terms`], which may be changed while the engine runs, and [`Policy`]; the thread that
 //! attaches programs asks both.
@@ -8,7 +8,7 @@ use longshore_hostif::{Geometry, Versions};
 use longshore_ring::EventfdSignaler;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who may attach, and how much each session can have: what may be changed while the
+/// The users that may attach, and how much each session can have: what may be changed while the
 /// engine runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms(Arc<Mutex<Set>>);
@@ -42,7 +42,7 @@ impl Terms {
     }
 }
 
-/// Who may attach, and what they get.
+/// The users that may attach, and what they get.
 pub(crate) struct Policy {
     pub(crate) terms: Terms,
     /// The engine is of one user alone.

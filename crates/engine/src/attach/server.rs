@@ -282,7 +282,7 @@ impl Thread {
         self.connections.insert(number, Arc::new(connection));
         self.without_session
             .push_back((Instant::now() + SILENT_FOR, number));
-        // Whoever connects says at once what it wants.
+        // A process that connects sends at once what it wants.
         let _ = self.serve(number);
     }
 
@@ -443,7 +443,7 @@ fn fresh_token() -> Result<Token, Refusal> {
     made.map(|_| Token(token)).map_err(|_| Refusal::NoResources)
 }
 
-/// Who has made a connection.
+/// The process that has made a connection.
 fn peer_of(connection: &Connection) -> Peer {
     let pid = peer_credentials(connection.fd.as_fd()).map_or(0, |c| c.pid);
     let by_pid = || {

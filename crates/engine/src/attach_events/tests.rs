@@ -1,4 +1,4 @@
-//! Who gets a session, and whose end ends one.
+//! The programs that get a session, and those whose end ends one.
 
 use super::*;
 use crate::Engine;

@@ -64,7 +64,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Listens at `path`, in place of a socket that an engine left behind there.
-    /// Whoever may open the path may ask; what each learns is up to the one that answers.
+    /// Each process that may open the path may ask; what it learns is up to the one that answers.
     ///
     /// # Errors
     /// [`ControlError`].

@@ -273,7 +273,7 @@ fn a_process_has_so_many_requests_served_in_a_turn() {
 }
 
 /// Nine sessions of one user, each of which asks for as much as a process may have of a turn:
-/// together more than a user may have. Whoever was left out comes first in the next turn.
+/// together more than a user may have. A session that was left out comes first in the next turn.
 #[test]
 fn sessions_of_a_user_take_turns_when_it_has_had_its_share() {
     let mut world = Turned::new();

@@ -1,4 +1,4 @@
-//! Which sessions are looked over and when, when they end, and when the engine does.
+//! The sessions that are looked over and when, when they end, and when the engine does.
 
 use super::*;
 use crate::Engine;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Which field of the line is the processor, counted from the one behind the name.
+/// The field of the line that is the processor, counted from the one behind the name.
 const PROCESSOR: usize = 36;
 /// More than the line has.
 const ROOM: usize = 1024;

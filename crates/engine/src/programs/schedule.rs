@@ -1,4 +1,4 @@
-//! Which sessions are looked over, and when: those that are polled, and those that have said
+//! The sessions that are looked over, and when: those that are polled, and those that have said
 //! that something is to be seen to. The others cost nothing, however many there are.
 
 use crate::session::Sessions;

@@ -1,4 +1,4 @@
-//! Which memory of a session goes back to the system, and when.
+//! The memory of a session that goes back to the system, and when.
 
 use super::*;
 use crate::testing::GEOMETRY;
@@ -56,7 +56,7 @@ fn chunks_that_nobody_wants_for_some_looks_go_back_some_at_a_time() {
     for _ in 0..LOOKS {
         let at = reclaim.go_on(&mut both.0, now).unwrap();
         assert_eq!(at, Instant(now.0 + LOOK_EVERY));
-        // Whoever comes before finds nothing to do.
+        // A call before that finds nothing to do.
         let before = Instant(at.0 - 1);
         assert_eq!(reclaim.go_on(&mut both.0, before), Some(at));
         assert_eq!(warm(&both.0), (MANY, MANY as u32));

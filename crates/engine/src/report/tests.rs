@@ -8,7 +8,7 @@ use longshore_hostif::{EdgeFlags, Geometry, OptionName, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use std::collections::BTreeSet;
 
-/// Who runs the engine, and sees all.
+/// The user that runs the engine, and sees all.
 fn own() -> Asker {
     Asker::own_user()
 }

@@ -33,7 +33,7 @@ pub(crate) struct Session {
     /// It was opened anew: the token is another engine's, and the launcher's word.
     pub(crate) is_renewed: bool,
     pub(crate) reclaim: Reclaim,
-    /// Who has which channel.
+    /// The process of each channel.
     pub(crate) processes: Processes,
     /// Wakes the engine.
     pub(crate) doorbell: Doorbell,

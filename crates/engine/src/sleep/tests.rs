@@ -141,7 +141,7 @@ fn an_engine_whose_processor_others_want_sleeps_instead_of_looking_for_more() {
     assert_eq!(sleeps(&world), 1);
 }
 
-/// Whoever was given way to had work of its own.
+/// The thread that was given way to had work of its own.
 #[test]
 fn an_engine_that_looks_for_more_notices_that_others_want_its_processor() {
     let (mut world, _handles) = Turned::waking(|config| config.spin = Duration::from_secs(10));
@@ -295,7 +295,7 @@ fn requests_that_are_soon_due_keep_the_engine_awake() {
         world.engine.intake.are_soon_due = true;
         world.engine.rest(false).unwrap();
         assert_eq!(world.engine.intake.is_in_hurry, contended);
-        // Whoever was given way to keeps the processor.
+        // The thread that was given way to keeps the processor.
         world.engine.clock.advance(5_000);
     }
     assert_eq!(sleeps(&world), 0);

@@ -179,8 +179,8 @@ impl Agent {
     }
 
     /// Serves until no program is left, or the link breaks: then programs find their engine
-    /// gone. Whoever has started this hangs up on `starter` if it ends before it has opened the
-    /// session, and then there is nobody to serve.
+    /// gone. The process that has started this hangs up on `starter` if it ends before it has
+    /// opened the session, and then there is nobody to serve.
     ///
     /// # Errors
     /// [`AgentError`].

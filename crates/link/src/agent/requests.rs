@@ -215,7 +215,7 @@ impl Agent {
                 self.send(request);
             }
             Request::Bind { .. } => {
-                // Whoever had the address may have ended.
+                // The socket that had the address may have ended.
                 self.look_for_ends();
                 self.ask(channel, request);
             }

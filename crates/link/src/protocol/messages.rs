@@ -97,7 +97,7 @@ pub struct Words {
 pub struct Table {
     /// What it reaches.
     pub routes: Vec<Route>,
-    /// Who has the loopback addresses.
+    /// The stack that has the loopback addresses.
     pub loopback: Loopback,
     /// What its link takes, of IPv4 and of IPv6, bytes.
     pub link_mtu: [u32; 2],

@@ -102,7 +102,7 @@ impl Adapter {
 pub struct Row {
     /// Which.
     pub adapter: Adapter,
-    /// Who served it.
+    /// The server that served it.
     pub workload: web::WebServer,
     /// Bytes of the file.
     pub size: u64,

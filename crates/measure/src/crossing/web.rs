@@ -96,7 +96,7 @@ pub struct Repeated {
 /// A fetch of nginx that was measured: what crossed, and what it took of a processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetch {
-    /// Who served it.
+    /// The server that served it.
     pub server: WebServer,
     /// Bytes of the file.
     pub size: u64,

@@ -23,7 +23,7 @@ pub(super) const ENGINE_CUTS_BY: &str = "a port without offloading: one that mak
 /// never come.
 pub(super) const ENGINE_CUTS: &[&str] = &["--fault", "loss=0"];
 
-/// Who moves what.
+/// The program that moves the bytes, and in which direction.
 pub(super) struct Bulk<'a> {
     pub(super) longshore: &'a Path,
     /// The program on Longshore, and the kernel's at the far end.

@@ -29,7 +29,7 @@ const SLOWER: u32 = 4;
 /// How often the server may not be there yet.
 const TRIES: u32 = 1000;
 
-/// Who answers: a column.
+/// The program that answers: a column.
 #[derive(Debug, Clone, Copy)]
 enum Who {
     Longshore,

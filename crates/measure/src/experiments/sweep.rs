@@ -91,7 +91,7 @@ const WAYS: [Way; 10] = [
     way("receiving", "in place", ["native-sink", "push"], true),
 ];
 
-/// Who cuts packets and makes checksums: its column, and options of `longshore run`. The
+/// The part that cuts packets and makes checksums: its column, and options of `longshore run`. The
 /// engine sums what it receives in one pass with its copy, and what it sends in a pass of its own.
 const WHO: [(&str, &[&str]); 2] = [
     ("port cuts and sums", &[]),

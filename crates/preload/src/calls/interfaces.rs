@@ -1,4 +1,4 @@
-//! Which addresses the machine has: `getifaddrs`, and the older SIOCGIFCONF.
+//! The addresses of the machine: `getifaddrs`, and the older SIOCGIFCONF.
 //!
 //! Both say what the kernel has, and behind that the engine's own addresses, under the name
 //! of the interface that the engine's port is or is connected to. A server that binds each

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How long `accept` on the kernel's half of a blocking listener waits if
 /// another process was faster. Any time will do; we wait by ourselves.
-const KERNEL_PATIENCE: Duration = Duration::from_millis(1);
+const KERNEL_ACCEPT_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// `listen(2)`. A socket that is bound to the wildcard listens on the kernel
 /// as well.
@@ -48,7 +48,8 @@ fn listen_on(fd: c_int, socket: &Socket, backlog: c_int) -> Result<c_int, Socket
     if socket.has_kernel_side() {
         if real::listen(fd, backlog) == 0 {
             if options::set_by_program(socket) & 1 << options::RECEIVE_TIMEOUT.bit == 0
-                && set_socket_timeout(borrow(fd), Timeout::Recv, Some(KERNEL_PATIENCE)).is_ok()
+                && set_socket_timeout(borrow(fd), Timeout::Recv, Some(KERNEL_ACCEPT_TIMEOUT))
+                    .is_ok()
             {
                 socket.set_host_bits(host_bits::OUR_TIMEOUT);
             }

@@ -107,7 +107,7 @@ impl Instance {
         self.epfd.load(Ordering::Relaxed)
     }
 
-    /// Which time it is that the instance is waited for, counted round and round.
+    /// The number of the wait for the instance, which wraps.
     pub(crate) fn next_round(&self) -> u32 {
         self.rounds.fetch_add(1, Ordering::Relaxed)
     }

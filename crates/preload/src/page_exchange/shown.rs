@@ -1,4 +1,4 @@
-//! Which stretches of the program's memory show what was received, and of which bytes of
+//! The ranges of the program's memory that show what was received, and of which bytes of
 //! which stream: numbers alone, no memory is touched here.
 
 use std::ops::Range;
@@ -10,7 +10,7 @@ pub(super) struct Piece {
     pub(super) at: usize,
     /// Bytes, whole pages.
     pub(super) len: usize,
-    /// Which byte of the stream is its first.
+    /// The byte of the stream that is its first.
     pub(super) from: u64,
     /// Where in the file that is shared with the engine it lies.
     pub(super) place: u64,

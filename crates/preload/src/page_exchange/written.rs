@@ -1,4 +1,4 @@
-//! Which pages the process has written to since they were mapped, asked of the kernel
+//! The pages to which the process has written since they were mapped, asked of the kernel
 //! (PAGEMAP_SCAN, since Linux 6.7): of a private mapping of a file those are the process's own.
 //!
 //! Owns the descriptor that this is asked by, which is of one process: a child opens its own.

@@ -1,4 +1,4 @@
-//! Which datagrams leave, and what they leave with.
+//! The datagrams that leave, and what they leave with.
 
 use super::*;
 use crate::Socket;

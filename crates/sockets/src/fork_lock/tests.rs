@@ -1,4 +1,4 @@
-//! Who is inside of a lock, and what becomes of it in the child of a fork.
+//! The thread that holds a lock, and what becomes of it in the child of a fork.
 
 use super::*;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which process has a socket, and what becomes of it with the last use.
+//! The processes that have a socket, and what becomes of it with the last use.
 
 use super::*;
 use crate::Departure;

@@ -1,4 +1,4 @@
-//! Which call tells of an error.
+//! The call that reports an error.
 
 use super::*;
 use crate::testing::Engine;

@@ -1,4 +1,4 @@
-//! Which files are offered: those that are sent again.
+//! The files that are offered: those that are sent again.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who is woken in the kernel's poll, and for what.
+//! The threads that are woken in the kernel's poll, and for what.
 
 use super::*;
 use crate::testing::Engine;

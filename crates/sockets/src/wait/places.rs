@@ -1,4 +1,4 @@
-//! Which thread of this process sleeps on which waiter, for whoever has to wake a thread
+//! The waiter on which each thread of this process sleeps, for a thread that has to wake one
 //! without the engine: `pthread_cancel`, and what one thread does to a socket that another
 //! waits for.
 //!
@@ -237,7 +237,7 @@ mod tests {
         drop(fd);
     }
 
-    /// Whoever is about to wake a thread may write to its eventfd until it is through: by then
+    /// A thread that is about to wake another may write to its eventfd until it is through: by then
     /// another file could have that number, and would have eight bytes that are not its own.
     #[test]
     fn what_a_thread_sleeps_on_is_no_others_while_somebody_may_wake_it() {

@@ -40,7 +40,7 @@ fn a_thread_has_one_waiter_of_its_own_until_it_ends() {
         index
     });
     assert_eq!(claimed(host), before);
-    // Whoever has it next is not taken for the thread that is gone.
+    // The thread that has it next is not taken for the thread that is gone.
     let waiter = host.session.waiter(index);
     waiter.declare(Sleep::Futex);
     host.threads().wake_waiter(index);

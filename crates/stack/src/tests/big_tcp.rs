@@ -100,7 +100,7 @@ impl Bulk {
             assert_eq!(Partial::of(&packet[..HEADER_LEN]).finish(), 0);
             let segment = &packet[HEADER_LEN..];
             let (header, begin) = TcpHeader::parse(segment).unwrap();
-            // Whoever cuts it begins from the sum of the pseudo-header.
+            // The port that cuts it begins from the sum of the pseudo-header.
             let len = segment.len() as u32;
             let pseudo = Partial::of_pseudo_v4(SERVER, CLIENT, protocol::TCP, len);
             let field = [segment[CHECKSUM_OFFSET], segment[CHECKSUM_OFFSET + 1]];

@@ -357,7 +357,7 @@ fn with_another_session_nothing_is_received_into_place() {
     assert_eq!(both.sides[0].wanted.into_place.load(Ordering::Relaxed), 0);
 }
 
-/// Whoever reads the port in vain keeps no chunk.
+/// A turn that reads the port in vain keeps no chunk.
 #[test]
 fn a_look_in_vain_keeps_no_memory() {
     let mut both = Both::connected(false);

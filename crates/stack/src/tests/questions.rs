@@ -216,7 +216,7 @@ fn the_path_and_the_congestion_control_are_told() {
     assert_eq!(asks(&mut single, stream, Query::PathMtu), (0, vec![]));
 }
 
-/// Whoever waits is answered, though the socket is not there, or is another by now.
+/// A process that waits is answered, though the socket is not there, or is another by now.
 #[test]
 fn a_question_about_no_socket_is_answered() {
     let mut single = Single::new(GEOMETRY, 1);

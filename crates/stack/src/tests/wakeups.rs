@@ -94,7 +94,7 @@ impl Asleep {
         self.after(10)
     }
 
-    /// Who is told of the listener within that time, and who is woken: by what each reads, and
+    /// The processes that are told of the listener within that time, and those that are woken: by what each reads, and
     /// whether it still sleeps.
     fn after(&mut self, us: u64) -> (Vec<u16>, Vec<u16>) {
         let before = self.asleep();

@@ -429,7 +429,7 @@ fn access_by_prefix_and_port() {
     });
 }
 
-/// Who may bind ports below 1024 is up to the configuration.
+/// Which programs may bind ports below 1024 is up to the configuration.
 #[test]
 fn low_ports() {
     scenario(|bed| {

@@ -20,7 +20,8 @@ pub(crate) struct NetworkArguments {
     /// device has
     #[arg(long, value_name = "N", value_parser = mtu, conflicts_with = "engine")]
     pub(crate) mtu: Option<usize>,
-    /// Who has 127.0.0.0/8 and ::1: the kernel (the default), or the engine for the programs on it
+    /// The stack that has 127.0.0.0/8 and ::1: the kernel (the default), or the engine for the
+    /// programs on it
     #[arg(long, value_name = "WHO", conflicts_with = "engine")]
     pub(crate) loopback: Option<LoopbackOwner>,
 }

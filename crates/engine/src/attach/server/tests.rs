@@ -1,4 +1,4 @@
-//! Who may attach, what is read of those who do, and for how long they may be silent.
+//! The processes that may attach, what is read of them, and for how long they may be silent.
 
 use super::*;
 use crate::testing::GEOMETRY;

@@ -96,7 +96,7 @@ const ROUND_TRIP: Measurement = Measurement {
     port: ECHO,
 };
 
-/// Who is at the other end.
+/// The program at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Longshore,

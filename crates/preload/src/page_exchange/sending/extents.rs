@@ -1,4 +1,4 @@
-//! Which parts of the file that pages are sent from are in use: numbers alone, no memory is
+//! The parts in use of the file that pages are sent from: numbers alone, no memory is
 //! touched here.
 //!
 //! Owns [`Extents`], of which `sending` has one. A part is in use as long as the program's memory
@@ -17,7 +17,7 @@ const MOST_SENDERS: usize = 16;
 #[derive(Debug)]
 struct Extent {
     range: Range<u64>,
-    /// Which sockets have sent of it, and how far their streams were written then.
+    /// The sockets that have sent of it, and how far their streams were written then.
     senders: Vec<(SocketId, u64)>,
     /// When it was sent last, in calls.
     last_used: u64,

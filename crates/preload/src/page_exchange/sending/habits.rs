@@ -1,4 +1,4 @@
-//! Which buffers a program sends again as they are: of those alone nothing has to be copied, and
+//! The buffers that a program sends again as they are: of those alone nothing has to be copied, and
 //! to exchange the pages of others costs more than a copy.
 //!
 //! Owns [`Habits`], which `sending` asks with `--zero-copy auto`: numbers alone.

@@ -44,8 +44,8 @@ const MOST_PARTS: usize = 32;
 const MOST_AT_ONCE: usize = memory::SIZE as usize / 4;
 /// Sends that are copied after the engine has not taken the file.
 const REFUSED_FOR: u32 = 256;
-/// Which part of the pages that were exchanged the program may have written to when it sends them
-/// again, for that to have been worth it.
+/// The part of the pages that were exchanged to which the program may have written when it sends
+/// them again, for that to have been worth it.
 const WRITTEN: usize = 4;
 
 /// What the kernel is asked by.

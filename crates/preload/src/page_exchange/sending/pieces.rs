@@ -1,4 +1,5 @@
-//! Which parts of a file are shown where, and what is left of a range besides. `sending` asks.
+//! The parts of a file that are shown, with their addresses, and what is left of a range besides.
+//! `sending` asks.
 
 use crate::page_exchange::regions::{File, Regions};
 use crate::page_exchange::shown::{Piece, Shown, Stretches};

@@ -72,7 +72,7 @@ fn a_call_that_says_how_a_socket_stands_catches_up_with_the_engine() {
     let has_told = || host.session.has_completions(host.own_channel());
     for (what, kind, state, call) in cases {
         let socket = socket_in(host, kind, state);
-        // Whoever subscribes is told how the socket stands.
+        // A process that subscribes learns how the socket stands.
         let subscribe = Request::Subscribe {
             socket: socket.id(),
         };

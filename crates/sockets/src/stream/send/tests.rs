@@ -227,8 +227,8 @@ fn a_session_that_is_short_of_memory_sends_what_it_has_memory_for() {
     assert_eq!(send(socket, &[7; 10]), Ok(10));
     assert_eq!(host.count_free_chunks(), 2);
     assert!(!host.is_short());
-    // The rest of its first chunk, and the two others. Who takes that for the end of the room, and
-    // waits for more, is told that there is some by the stream's limit.
+    // The rest of its first chunk, and the two others. A writer that takes that for the end of the
+    // room, and waits for more, is told that there is some by the stream's limit.
     let much = vec![7; 5 * CHUNK];
     let set = ReadySet::new(host).unwrap();
     set.add(socket, 1, Ready::OUT.bits() | EDGE, 1).unwrap();
