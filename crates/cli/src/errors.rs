@@ -264,6 +264,8 @@ mod tests {
         assert!(hint(EngineError::Attach(refused).into()).contains("ulimit -n"));
         let refused = ListenError::InUse { path: path() };
         assert!(hint(EngineError::Attach(refused).into()).contains("another `socket`"));
+        let refused = ListenError::Threads(Errno::AGAIN.into());
+        assert!(hint(EngineError::Attach(refused).into()).contains("`ulimit -v`"));
     }
 
     #[test]

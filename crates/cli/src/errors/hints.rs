@@ -101,6 +101,9 @@ fn engine_hint(error: &Error) -> Option<&'static str> {
         Error::Engine(EngineError::Attach(ListenError::InUse { .. })) => {
             "stop the other engine, or set another `socket`"
         }
+        Error::Engine(EngineError::Attach(ListenError::Threads(_))) => {
+            "raise the limits of threads and of memory, as `ulimit -u` and `ulimit -v` show them"
+        }
         Error::Engine(EngineError::Attach(_)) => "set another `socket`",
         _ => return None,
     })

@@ -33,6 +33,10 @@ pub enum ListenError {
         /// The kernel's reason.
         source: Errno,
     },
+    /// The threads that attach programs cannot start: they are too many, or there is no memory
+    /// for their stacks.
+    #[error("cannot start the threads that attach programs: {0}")]
+    Threads(#[source] std::io::Error),
 }
 
 /// The socket at which programs attach. It is not served yet: a program that connects waits, and is not

@@ -83,12 +83,10 @@ impl Server {
         }
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
         let users = Arc::new(Users::new(Limits::of_one(MOST_CONNECTIONS, descriptors)));
-        let disposal = Disposal::start().map_err(of_io).map_err(fail)?;
+        let disposal = Disposal::start().map_err(ListenError::Threads)?;
         let (queue, inbox) = queue().map_err(of_io).map_err(fail)?;
         let terms = policy.terms.clone();
-        let files = OfferedFiles::start(queue.clone())
-            .map_err(of_io)
-            .map_err(fail)?;
+        let files = OfferedFiles::start(queue.clone()).map_err(ListenError::Threads)?;
         let mut thread = Thread {
             epoll,
             listener,
@@ -106,8 +104,7 @@ impl Server {
         std::thread::Builder::new()
             .name("attach".to_owned())
             .spawn(move || thread.run())
-            .map_err(of_io)
-            .map_err(fail)?;
+            .map_err(ListenError::Threads)?;
         Ok(Self {
             _place: place,
             stop,
