@@ -12,10 +12,26 @@ use crate::unfinished::Unfinished;
 use longshore_hostif::attach::Joined;
 use longshore_hostif::{ChannelControl, ChannelState, REGISTERED, SocketId};
 use longshore_ring::{forget_thread_id, is_confined};
-use rustix::process::getppid;
+use rustix::io::Errno;
+use rustix::process::{Pid, getppid, test_kill_process};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a fork waits for the channel of a process that has ended.
+const FREED_WITHIN: Duration = Duration::from_millis(200);
+
+/// Whether the process that has a channel has ended, as far as it is known by its pid.
+fn has_ended(host: &Host, control: &ChannelControl) -> bool {
+    let has_process = matches!(control.state(), ChannelState::Claimed | ChannelState::Open);
+    if host.identity.has_other_pids() || !has_process {
+        return false;
+    }
+    let pid = i32::try_from(control.pid.load(Ordering::Acquire)).ok();
+    let pid = pid.and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+}
 
 /// The locks and the reservation, between `prepare` and what follows the fork.
 #[derive(Debug)]
@@ -137,12 +153,31 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// Reserves a channel that is free. Where none is, but a process that had one has ended, the
+    /// engine is about to free it: it learns of many ends one after the other.
+    fn free_channel(host: &'static Host) -> Option<u32> {
+        let arena = &host.arena;
+        let channels = 0..arena.geometry().channels;
+        let reserve = || channels.clone().find(|c| arena.control(*c).reserve());
+        let began = Instant::now();
+        loop {
+            let free = reserve();
+            if free.is_some() || began.elapsed() >= FREED_WITHIN {
+                return free;
+            }
+            if !channels.clone().any(|c| has_ended(host, arena.control(c))) {
+                // The last of these may have been freed since.
+                return reserve();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Reserves a channel with a copy of what the process of `host` holds, if one is free.
     fn take(host: &'static Host) -> Option<Self> {
         let own = host.own_channel();
         let arena = &host.arena;
-        let channel =
-            (0..arena.geometry().channels).find(|channel| arena.control(*channel).reserve())?;
+        let channel = Self::free_channel(host)?;
         let control = arena.control(channel);
         let number = control.reservations.load(Ordering::Acquire);
         arena.header().reservations.fetch_add(1, Ordering::AcqRel);

@@ -67,6 +67,44 @@ fn a_session_has_so_many_channels_and_no_more() {
     assert!(host.reserve_channel().is_some());
 }
 
+/// A pid that nobody has: its process has ended, and its parent knows.
+fn pid_of_the_ended() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
+/// A fork waits for the channel of a process that has ended, which the engine is about to free, and
+/// for nobody else's.
+#[test]
+fn a_channel_that_is_about_to_be_freed_is_waited_for() {
+    let (_engine, host, _directory) = engine();
+    while let Some(reservation) = host.reserve_channel() {
+        let control = host.arena.control(reservation.channel());
+        assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+    }
+    let began = Instant::now();
+    assert!(host.reserve_channel().is_none());
+    assert!(began.elapsed() < FREED_WITHIN, "all live");
+    let channel = (host.own_channel() + 1) % host.arena.geometry().channels;
+    let control = host.arena.control(channel);
+    control.pid.store(pid_of_the_ended(), Ordering::Release);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(FREED_WITHIN / 8);
+            control.set_state(ChannelState::Free);
+        });
+        let reservation = host.reserve_channel().expect("it is freed in time");
+        assert_eq!(reservation.channel(), channel);
+    });
+    // An engine that does not free it is not waited for for ever.
+    assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
+    control.pid.store(pid_of_the_ended(), Ordering::Release);
+    let began = Instant::now();
+    assert!(host.reserve_channel().is_none());
+    assert!(began.elapsed() >= FREED_WITHIN);
+}
+
 /// A child that is made without our knowing has it until its own shim takes over.
 #[test]
 fn a_reservation_is_given_to_a_child() {
