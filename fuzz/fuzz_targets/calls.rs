@@ -99,7 +99,10 @@ fn one(
     let slot_of = |slot: u8| slots[index(slot)].as_ref();
     match *call {
         Call::Open(slot) => {
-            let socket = bench.host.sockets().open(SocketKind::Stream, OpenFlags::empty(), 0)?;
+            let socket = bench
+                .host
+                .sockets()
+                .open(SocketKind::Stream, OpenFlags::empty(), 0)?;
             slots[index(slot)] = Some(fresh(socket));
         }
         Call::Bind(slot) => {

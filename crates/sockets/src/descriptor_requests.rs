@@ -94,7 +94,7 @@ impl DescriptorRequests {
         }
     }
 
-    /// From now on the owner of a socket gets the signals of [`Host::owner_signals`], or
+    /// From now on the owner of a socket gets the signals of [`DescriptorRequests::owner_signals`], or
     /// none if there were to be none.
     ///
     /// # Errors

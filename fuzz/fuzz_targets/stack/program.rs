@@ -212,8 +212,8 @@ impl Program {
         let _lock = half.lock_to_send().expect("nobody else has it");
         let directory = self.arena.snd_directory(socket.index);
         let done = streams.told.snd_acked / CHUNK as u64;
-        let from = half.reported.load(Ordering::Acquire) / CHUNK as u64;
-        half.reported
+        let from = half.returned.load(Ordering::Acquire) / CHUNK as u64;
+        half.returned
             .fetch_max(done * CHUNK as u64, Ordering::AcqRel);
         for number in from..done {
             let chunk = directory.entry(number).load(Ordering::Acquire);

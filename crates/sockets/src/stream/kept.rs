@@ -4,8 +4,8 @@
 //! then, and so leaves their memory alone.
 //!
 //! Owns [`KeptBytes`], of which a socket has one at a time, and what a process knows of them.
-//! Called by the shim's `splice`; `stream` asks [`Host::read_to_report`] whenever it tells the engine
-//! how far a stream was read.
+//! Called by the shim's `splice`; [`Host`](crate::Host) asks whenever it tells the engine how far a
+//! stream was read.
 
 use crate::errors::SocketError;
 use crate::holds::Socket;
