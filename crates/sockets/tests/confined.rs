@@ -3,7 +3,8 @@
 use longshore_hostif::SocketKind;
 use longshore_sockets::testing::Engine;
 use longshore_sockets::{Ready, ReadySet, is_confined};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_confined_process_waits_with_what_was_prepared() {
@@ -13,6 +14,12 @@ fn a_confined_process_waits_with_what_was_prepared() {
     let (a, b) = Engine::pair(host);
     let (prepared, late) = (ReadySet::new(host).unwrap(), ReadySet::new(host).unwrap());
     let fd = prepared.wake_fd().unwrap().unwrap().0;
+    // All other places of the session are those of a process that has ended.
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    while let Some(reservation) = host.reserve_channel() {
+        reservation.give_to(ended.id());
+    }
     assert!(!is_confined());
     host.threads().confine();
     assert!(is_confined());
@@ -25,6 +32,12 @@ fn a_confined_process_waits_with_what_was_prepared() {
         Ok(None::<()>)
     });
     assert_eq!((spun, looks), (Ok(None), 0), "it gives way to nobody");
+    // A fork without room does not ask whether these live, nor sleep until one is free.
+    let fails_at_once = || {
+        let began = Instant::now();
+        host.reserve_channel().is_none() && began.elapsed() < Duration::from_millis(100)
+    };
+    assert!((0..5).any(|_| fails_at_once()));
     // Threads sleep and are woken as before.
     let reads = std::thread::spawn(move || b.read(&mut [0; 9]));
     std::thread::sleep(Duration::from_millis(30));
