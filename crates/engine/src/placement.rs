@@ -129,7 +129,10 @@ impl Placer {
         let (then, before) = replace(&mut self.seen, (now, done));
         let took = now.since(then);
         match done.since(before).filter(|_| took < TOO_LONG) {
-            None => self.decision.note_quiet(took / INTERVAL),
+            None => {
+                self.asker.look();
+                self.decision.note_quiet(took / INTERVAL);
+            }
             Some(payload) => {
                 if self.asker.meet(pid) {
                     self.decision.forget();
@@ -185,9 +188,12 @@ impl Asker {
     }
 
     /// How long the program has waited for a processor since the last look, in nanoseconds; none
-    /// if that is not known.
+    /// if that is not known. Lets a program go that has ended.
     fn look(&mut self) -> Option<u64> {
         let seen = self.program.as_ref()?.look();
+        if seen.is_none() {
+            self.program = None;
+        }
         let before = replace(&mut self.seen, seen);
         Some(seen?.waited.saturating_sub(before?.waited)).filter(|_| self.met == SURE)
     }
@@ -399,6 +405,28 @@ mod tests {
             asker.meet(None);
         }
         assert_eq!((known(&asker), asker.look()), (None, None));
+    }
+
+    /// Its descriptors are closed, also where nothing is done any more.
+    #[test]
+    fn a_program_that_has_ended_is_let_go() {
+        let mut placer = Placer::of_this_thread(Placement::Tried, Instant(0));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        assert!(placer.asker.meet(Some(child.id())));
+        let done = Done {
+            frames: 0,
+            bytes: 0,
+            own_bytes: 0,
+        };
+        assert!(!placer.look(Instant(INTERVAL), done, None));
+        assert!(placer.asker.program.is_some(), "it lives");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!placer.look(Instant(2 * INTERVAL), done, None));
+        assert!(placer.asker.program.is_none());
     }
 
     #[test]
