@@ -89,8 +89,7 @@ pub(crate) fn run(arguments: &EngineArguments) -> Result<(), Error> {
         return Ok(());
     };
     let config = Config::read(&Files::direct(path))?;
-    crate::limits::raise();
-    crate::limits::outlive_largest_file();
+    crate::limits::prepare();
     // Before anything starts a thread.
     let signals = Signals::block(&TAKEN).map_err(system("block signals"))?;
     let is_confined = config.sandbox && !arguments.no_sandbox;

@@ -15,8 +15,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The limit of a process that may have any nice value: 20 less the least, which is -20.
 const ANY_PRIORITY: u64 = 40;
 
+/// What each process that serves programs does before anything else.
+pub(crate) fn prepare() {
+    raise();
+    outlive_largest_file();
+}
+
 /// Lets this process have as many descriptors as it is permitted.
-pub(crate) fn raise() {
+fn raise() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -28,7 +34,7 @@ pub(crate) fn raise() {
 
 /// From now on a file that would exceed RLIMIT_FSIZE is an error (EFBIG) of the call that makes it
 /// so, as a full disk is, and does not end this process by SIGXFSZ (setrlimit(2)).
-pub(crate) fn outlive_largest_file() {
+fn outlive_largest_file() {
     // SAFETY: signal(2) with SIG_IGN installs no function and touches no memory.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }

@@ -82,8 +82,7 @@ pub(crate) fn serve_programs(
     port: String,
     prepare: impl FnOnce() -> Result<Agent, Error>,
 ) -> Result<(), Error> {
-    crate::limits::raise();
-    crate::limits::outlive_largest_file();
+    crate::limits::prepare();
     let channel = take_stdin()?;
     let reply = |answer: &Answer| {
         helper::send_message(&channel, answer, &[]).map_err(system("answer the launcher"))

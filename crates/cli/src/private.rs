@@ -81,8 +81,7 @@ pub(crate) fn session_is_open(channel: &OwnedFd) {
 /// The engine's process.
 pub(crate) fn main() -> Result<(), Error> {
     let _ = rustix::thread::set_name(c"longshore-eng");
-    crate::limits::raise();
-    crate::limits::outlive_largest_file();
+    crate::limits::prepare();
     crate::limits::permit_priority();
     let channel = take_stdin()?;
     let (order, listeners) = receive::<Order>(&channel).map_err(system(

@@ -278,10 +278,7 @@ pub(crate) fn disconnect_kernel_side(fd: RawFd) {
 #[cold]
 pub(crate) fn follow(fd: RawFd, old: Socket) -> Socket {
     let host = old.host();
-    let found = host
-        .sockets()
-        .find_inode(inode(fd))
-        .and_then(|id| host.sockets().inherit(id));
+    let found = host.sockets().inherit_inode(inode(fd));
     let Some(new) = found.filter(|new| new.id() != old.id()) else {
         return old;
     };
@@ -384,11 +381,7 @@ pub(crate) fn inherit(host: &'static Host, fd: RawFd) -> bool {
     if inode == 0 || !fds::is_kernels(fd) || !fds::has_room_for(fd) {
         return false;
     }
-    let found = host
-        .sockets()
-        .find_inode(inode)
-        .and_then(|id| host.sockets().inherit(id));
-    match found {
+    match host.sockets().inherit_inode(inode) {
         Some(socket) => {
             fds::put(fd, Entry::Engine(socket.into_use()));
             true
@@ -405,10 +398,7 @@ pub(crate) fn look_for(fd: RawFd, undecided: Undecided) -> Entry {
     let Some(host) = place::attached() else {
         return as_it_was;
     };
-    let found = host
-        .sockets()
-        .find_inode(inode(fd))
-        .and_then(|id| host.sockets().inherit(id));
+    let found = host.sockets().inherit_inode(inode(fd));
     let Some(socket) = found else {
         // A datagram socket is bound by each send, whoever is to have it.
         if !undecided.stream || bound_by_kernel(fd).is_none() {

@@ -32,17 +32,12 @@ impl<'a> AcceptQueue<'a> {
             SocketState::Open | SocketState::Listening => {}
             _ => return Err(SocketError::Refused(Errno::INVAL)),
         }
-        let socket = self.socket.id;
-        let answer = self
-            .socket
-            .host
-            .messages()
-            .call(|tag, waiter| Request::Listen {
-                socket,
-                tag,
-                waiter,
-                backlog,
-            })?;
+        let answer = self.socket.call(|socket, tag, waiter| Request::Listen {
+            socket,
+            tag,
+            waiter,
+            backlog,
+        })?;
         if answer.address.get().is_some() {
             block.set_local(answer.address);
         }

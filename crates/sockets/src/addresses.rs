@@ -48,23 +48,18 @@ impl<'a> Addresses<'a> {
     /// # Errors
     /// The engine's reason (EADDRINUSE, EADDRNOTAVAIL, EINVAL if it is bound).
     pub fn bind(self, local: SocketAddr) -> Result<SocketAddr, SocketError> {
-        let socket = self.socket.id;
         let mut flags = BlockFlags::BOUND;
         // What is over keeps any port: it gives back those of its connections alone.
         let keeps = local.port() != 0 || self.is_of_what_is_over();
         flags.set(BlockFlags::PORT_GIVEN, keeps);
         flags.set(BlockFlags::ADDRESS_GIVEN, !local.ip().is_unspecified());
         let local = Address::from(local);
-        let answer = self
-            .socket
-            .host
-            .messages()
-            .call(|tag, waiter| Request::Bind {
-                socket,
-                tag,
-                waiter,
-                local,
-            });
+        let answer = self.socket.call(|socket, tag, waiter| Request::Bind {
+            socket,
+            tag,
+            waiter,
+            local,
+        });
         let answer = answer.inspect_err(|e| self.forget_after(*e))?;
         let block = self.socket.block();
         block.set_local(answer.address);

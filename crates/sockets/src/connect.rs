@@ -149,16 +149,11 @@ impl<'a> Connector<'a> {
                 CancelOutcome::NotFound
             });
         }
-        let socket = self.socket.id;
-        let answer = self
-            .socket
-            .host
-            .messages()
-            .call(|tag, waiter| Request::Cancel {
-                socket,
-                tag,
-                waiter,
-            });
+        let answer = self.socket.call(|socket, tag, waiter| Request::Cancel {
+            socket,
+            tag,
+            waiter,
+        });
         match answer {
             Ok(_) => Ok(CancelOutcome::Cancelled),
             Err(SocketError::Refused(Errno::ALREADY)) => Ok(CancelOutcome::UnderWay),

@@ -167,19 +167,14 @@ impl<'a> Datagrams<'a> {
     /// EADDRINUSE if it has joined already, EADDRNOTAVAIL if it has not, ENOBUFS if there
     /// are too many, EINVAL if it is no group.
     pub fn change_group(self, group: IpAddr, join: bool) -> Result<(), SocketError> {
-        let socket = self.socket.id;
         let group = Address::from(SocketAddr::new(group, 0));
-        let answer = self
-            .socket
-            .host
-            .messages()
-            .call(|tag, waiter| Request::Group {
-                socket,
-                tag,
-                waiter,
-                group,
-                join,
-            });
+        let answer = self.socket.call(|socket, tag, waiter| Request::Group {
+            socket,
+            tag,
+            waiter,
+            group,
+            join,
+        });
         answer.map(|_| ())
     }
 

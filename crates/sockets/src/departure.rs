@@ -330,18 +330,14 @@ impl<'a> Datagrams<'a> {
             && self.socket.host.session.reports_too_long()
             && let Some(to) = to
         {
-            let (socket, to) = (self.socket.id, Address::from(to));
+            let to = Address::from(to);
             // Where the engine cannot be told, its end is what the next call tells of.
-            let _ = self
-                .socket
-                .host
-                .messages()
-                .call(|tag, waiter| Request::TooLong {
-                    socket,
-                    tag,
-                    waiter,
-                    to,
-                });
+            let _ = self.socket.call(|socket, tag, waiter| Request::TooLong {
+                socket,
+                tag,
+                waiter,
+                to,
+            });
         }
         SocketError::Refused(Errno::MSGSIZE)
     }

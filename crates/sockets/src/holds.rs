@@ -206,9 +206,14 @@ impl Sockets {
         SocketId { index, generation }
     }
 
+    /// Takes hold of the socket behind the kernel socket of this inode, if there is one.
+    pub fn inherit_inode(self, inode: u64) -> Option<Socket> {
+        self.find_inode(inode).and_then(|id| self.inherit(id))
+    }
+
     /// The socket behind the kernel socket of this inode, among all that any
     /// process of the session holds, or that are on their way to one.
-    pub fn find_inode(self, inode: u64) -> Option<SocketId> {
+    pub(crate) fn find_inode(self, inode: u64) -> Option<SocketId> {
         if self.host.is_gone() {
             // What it is in a session that is over, nobody needs to know any more.
             return None;

@@ -164,17 +164,12 @@ impl<'a> Queries<'a> {
     /// is the answer.
     fn ask(self, query: Query) -> Result<([u8; MAILBOX_BYTES], usize), SocketError> {
         let _alone = self.socket.host.query.enter()?;
-        let socket = self.socket.id;
-        let answer = self
-            .socket
-            .host
-            .messages()
-            .call(|tag, waiter| Request::Query {
-                socket,
-                tag,
-                waiter,
-                query,
-            })?;
+        let answer = self.socket.call(|socket, tag, waiter| Request::Query {
+            socket,
+            tag,
+            waiter,
+            query,
+        })?;
         let have = usize::try_from(answer.value).unwrap_or(usize::MAX);
         Ok((
             self.socket.host.session.read_mailbox(self.socket.rings()),

@@ -3,10 +3,11 @@
 use crate::block_words::{host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
+use crate::host::Answer;
 use crate::reported_edges::Having;
 use crate::wait::{Also, Look};
 use crate::wait_limit::WaitLimit;
-use longshore_hostif::{BlockFlags, Notice, SocketState};
+use longshore_hostif::{BlockFlags, Notice, Request, SocketId, SocketState};
 use longshore_ring::Waiter;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
@@ -196,6 +197,16 @@ impl Socket {
             .wait_for(index, also, wait_limit, |look| {
                 or_not_yet(|| attempt(look))()
             })
+    }
+
+    /// Sends a request for this socket, of this tag and waiter, and waits for its answer. Signals do
+    /// not end the wait: the engine answers at once.
+    pub(crate) fn call(
+        &self,
+        request: impl FnOnce(SocketId, u32, Option<u16>) -> Request,
+    ) -> Result<Answer, SocketError> {
+        let request = |tag, waiter| request(self.id, tag, waiter);
+        self.host.messages().call(request)
     }
 
     /// Looks for a short while whether `attempt` succeeds, giving way to others in

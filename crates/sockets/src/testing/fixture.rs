@@ -22,6 +22,11 @@ pub(crate) const SMALL: Geometry = Geometry {
     workers: 1,
 };
 
+/// What `work` gives in a thread of its own, which begins with nothing that threads keep.
+pub(crate) fn in_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
+}
+
 /// An engine, a process that has joined it, and where its socket is.
 pub(crate) fn engine() -> (Engine, &'static Host, TempDir) {
     joined(Engine::start)

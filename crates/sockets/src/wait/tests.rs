@@ -3,7 +3,7 @@
 use super::*;
 use crate::Hooks;
 use crate::testing::Engine;
-use crate::testing::fixture::{SMALL, engine};
+use crate::testing::fixture::{SMALL, engine, in_a_thread};
 use crate::wait_limit::deadline_after;
 use longshore_hostif::SocketKind;
 use std::os::fd::AsFd;
@@ -13,10 +13,6 @@ fn claimed(host: &Host) -> usize {
     let waiters = host.arena.waiters().iter();
     let is_claimed = |w: &&longshore_ring::Waiter| w.owner.load(Ordering::Acquire) != 0;
     waiters.filter(is_claimed).count()
-}
-
-fn in_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
 }
 
 #[test]

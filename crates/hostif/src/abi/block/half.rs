@@ -83,7 +83,9 @@ fn limit_or(limit: &AtomicU32, usual: u32) -> u64 {
     }
 }
 
-fn clear(words: [&AtomicU64; 6], settings: [&AtomicU32; 3]) {
+/// Makes a half what it was when it was new.
+fn clear(lock: &SharedLock, words: [&AtomicU64; 6], settings: [&AtomicU32; 3]) {
+    lock.forget_taken();
     for word in words {
         word.store(0, Ordering::Relaxed);
     }
@@ -137,8 +139,8 @@ impl StreamSendHalf {
     }
 
     pub(super) fn reset(&self) {
-        self.lock.forget_taken();
         clear(
+            &self.lock,
             [
                 &self.edge,
                 &self.done,
@@ -164,8 +166,8 @@ impl StreamReceiveHalf {
     }
 
     pub(super) fn reset(&self) {
-        self.lock.forget_taken();
         clear(
+            &self.lock,
             [
                 &self.edge,
                 &self.done,

@@ -1,11 +1,7 @@
 //! How often and how long a thread looks, by what came of its waits before.
 
 use super::*;
-use crate::testing::fixture::engine;
-
-fn in_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| scope.spawn(work).join().unwrap())
-}
+use crate::testing::fixture::{engine, in_a_thread};
 
 /// What a thread does in a wait that is in vain, after it has had such waits: how often it looks,
 /// for how long, and what it has learned.
