@@ -39,7 +39,10 @@ pub use abi::{
     is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
-pub use host::{HeldFile, HostChannel, HostSession, StreamError, agent, warning, zero_copy};
+pub use host::{
+    HeldFile, HostChannel, HostSession, RequestsUnderWay, SentRanges, StreamError, Waiters, agent,
+    warning, zero_copy,
+};
 pub use longshore_ring::{Corrupt, NONE, Room, SharedBytes};
 pub use meter::{Crossings, Descriptors, Meter, Moved};
 pub use transport::{Arena, ArenaError, Directory, Meeting, PutError, ReleaseError, attach};

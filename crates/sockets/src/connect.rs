@@ -141,7 +141,7 @@ impl<'a> Connector<'a> {
         if !self.socket.is_connecting() {
             return Ok(CancelOutcome::NotFound);
         }
-        if !self.socket.host.session.can_cancel() {
+        if !self.socket.host.session.agreed().can_cancel() {
             let ended = self.give_up(Errno::CANCELED)?;
             return Ok(if ended {
                 CancelOutcome::Cancelled

@@ -327,7 +327,7 @@ impl<'a> Datagrams<'a> {
     fn too_long(self, to: Option<SocketAddr>) -> SocketError {
         let asks = self.socket.more_bits() & more_bits::ASKS_FOR_ERRORS != 0;
         if asks
-            && self.socket.host.session.reports_too_long()
+            && self.socket.host.session.agreed().reports_too_long()
             && let Some(to) = to
         {
             let to = Address::from(to);

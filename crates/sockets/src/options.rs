@@ -154,7 +154,7 @@ impl<'a> SocketOptions<'a> {
             .low_water
             .store(bytes, Ordering::Relaxed);
         self.socket.wake_local();
-        if self.socket.is_datagram() || !self.socket.host.session.supports_low_water() {
+        if self.socket.is_datagram() || !self.socket.host.session.agreed().supports_low_water() {
             return Ok(());
         }
         self.set(OptionName::ReceiveLowWater, bytes.into())
@@ -179,8 +179,8 @@ impl<'a> SocketOptions<'a> {
     ) -> Result<(), SocketError> {
         let session = &self.socket.host.session;
         // No piece may wait for longer than was said.
-        let is_kept = within.is_none() || session.supports_message_time();
-        if self.socket.is_datagram() || !session.supports_messages() || !is_kept {
+        let is_kept = within.is_none() || session.agreed().supports_message_time();
+        if self.socket.is_datagram() || !session.agreed().supports_messages() || !is_kept {
             return Ok(());
         }
         let value = rule.map_or(0, |rule| rule.encode());
@@ -203,7 +203,8 @@ impl<'a> SocketOptions<'a> {
     /// # Errors
     /// As [`SocketOptions::set`].
     pub fn set_accept_on_data(self, within: Option<Duration>) -> Result<(), SocketError> {
-        if self.socket.is_datagram() || !self.socket.host.session.supports_accept_on_data() {
+        if self.socket.is_datagram() || !self.socket.host.session.agreed().supports_accept_on_data()
+        {
             return Ok(());
         }
         let milliseconds = within.map_or(0, |within| within.as_micros().div_ceil(1000).max(1));
@@ -218,7 +219,7 @@ impl<'a> SocketOptions<'a> {
     /// # Errors
     /// As [`SocketOptions::set`].
     pub fn take_port_of(self, old: &Socket) -> Result<(), SocketError> {
-        if !self.socket.host.session.can_take_ports() {
+        if !self.socket.host.session.agreed().can_take_ports() {
             return Ok(());
         }
         self.set(OptionName::PortOf, old.id.encode())
@@ -227,7 +228,7 @@ impl<'a> SocketOptions<'a> {
     /// Whether the engine has a setting for the groups of IPv6 beside that for those of IPv4
     /// (IPV6_MULTICAST_ALL), or one for both.
     pub fn distinguishes_groups(self) -> bool {
-        self.socket.host.session.distinguishes_groups()
+        self.socket.host.session.agreed().distinguishes_groups()
     }
 
     /// Whether it is a socket of IPv6 that is not to reach any address of IPv4 (IPV6_V6ONLY).

@@ -280,7 +280,11 @@ impl ReadySet {
             let set = ready_sets.set(self.index)?;
             set.sleepers += 1;
             if let Some(waiter) = set.waiter {
-                self.host.session.waiter(waiter).declare(Sleep::Eventfd);
+                self.host
+                    .session
+                    .waiters()
+                    .at(waiter)
+                    .declare(Sleep::Eventfd);
             }
         }
         self.host.messages().flush()?;
@@ -301,7 +305,7 @@ impl ReadySet {
             };
             set.sleepers = set.sleepers.saturating_sub(1);
             if let Some(waiter) = set.waiter {
-                let waiter = self.host.session.waiter(waiter);
+                let waiter = self.host.session.waiters().at(waiter);
                 if set.sleepers == 0 {
                     waiter.cancel();
                 } else {

@@ -129,7 +129,7 @@ impl ReadySets {
             && let (Some(waiter), Some(wake_fd)) = (set.waiter, &set.wake_fd)
         {
             Waiter::fence();
-            if session.waiter(waiter).take().is_some() {
+            if session.waiters().at(waiter).take().is_some() {
                 let _ = rustix::io::write(wake_fd, &1u64.to_ne_bytes());
             }
         }

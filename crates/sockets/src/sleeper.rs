@@ -51,7 +51,11 @@ impl Sleeper {
     /// [`SocketError::Broken`], [`SocketError::Reentered`].
     pub fn declare(&self) -> Result<(), SocketError> {
         if let Some((waiter, _)) = self.mine {
-            self.host.session.waiter(waiter).declare(Sleep::Eventfd);
+            self.host
+                .session
+                .waiters()
+                .at(waiter)
+                .declare(Sleep::Eventfd);
         }
         self.host.messages().flush()?;
         self.host.messages().drain()
@@ -62,7 +66,7 @@ impl Sleeper {
         let Some((waiter, wake_fd)) = self.mine else {
             return;
         };
-        self.host.session.waiter(waiter).cancel();
+        self.host.session.waiters().at(waiter).cancel();
         if rang {
             // SAFETY: the eventfd is this thread's, which keeps it open.
             let wake_fd = unsafe { BorrowedFd::borrow_raw(wake_fd) };
@@ -74,7 +78,7 @@ impl Sleeper {
 impl Drop for Sleeper {
     fn drop(&mut self) {
         if let Some((waiter, _)) = self.mine {
-            self.host.session.waiter(waiter).cancel();
+            self.host.session.waiters().at(waiter).cancel();
             for socket in self.listed.borrow().iter() {
                 socket.block().remove_waiter(waiter);
             }

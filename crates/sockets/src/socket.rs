@@ -157,7 +157,7 @@ impl Socket {
             ready_sets.moved_by_us(&self.host.session, self.id.index);
         }
         for index in self.block().waiters() {
-            if let Some(waiter) = self.host.session.get_waiter(index)
+            if let Some(waiter) = self.host.session.waiters().get(index)
                 && waiter.is_declared()
             {
                 self.host.threads().wake_sleeper(index, waiter);

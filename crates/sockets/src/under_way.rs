@@ -62,7 +62,7 @@ impl UnderWay {
     /// What was published last goes to another socket of the engine.
     pub(crate) fn note(self) {
         for ring in self.host.own_rings() {
-            self.host.session.note_under_way(ring);
+            self.host.session.under_way().note(ring);
         }
     }
 
@@ -72,12 +72,12 @@ impl UnderWay {
     /// nothing is known here.
     #[inline]
     pub fn wait(self) -> bool {
-        self.host.session.has_under_way() && self.wait_noted()
+        self.host.session.under_way().are_any() && self.wait_noted()
     }
 
     #[cold]
     fn wait_noted(self) -> bool {
-        let mut all = self.host.session.under_way();
+        let mut all = self.host.session.under_way().unhandled();
         match all.next() {
             Some(first) => self.wait_for_each(first, all),
             None => {
@@ -99,7 +99,7 @@ impl UnderWay {
             let has_come = || self.host.session.has_handled(ring, number);
             if !wait_until(LONGEST.saturating_sub(began.elapsed()), has_come) {
                 // Once is enough.
-                self.host.session.forget_under_way(ring, number);
+                self.host.session.under_way().forget(ring, number);
             }
         }
         self.host.messages().catch_up();

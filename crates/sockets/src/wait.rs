@@ -124,14 +124,14 @@ impl Threads {
     pub(crate) fn claim_waiter(self) -> Option<u32> {
         let pid = self.host.identity.pid();
         let start = self.host.next_waiter.load(Ordering::Relaxed);
-        let index = self.host.session.claim_waiter(pid, start)?;
+        let index = self.host.session.waiters().claim(pid, start)?;
         self.host.next_waiter.store(index + 1, Ordering::Relaxed);
         Some(index)
     }
 
     /// Gives a waiter back.
     pub(crate) fn free_waiter(self, index: u32) {
-        if self.host.session.free_waiter(index) {
+        if self.host.session.waiters().free(index) {
             self.host.next_waiter.store(index, Ordering::Relaxed);
         }
     }
@@ -250,7 +250,7 @@ impl Threads {
                 } else {
                     Sleep::Futex
                 };
-                self.host.session.waiter(w).declare(how);
+                self.host.session.waiters().at(w).declare(how);
             }
             self.host.messages().flush()?;
             self.host.messages().drain()?;
@@ -299,7 +299,7 @@ impl Threads {
         };
         let woken = match (waiter, also, wake_fd) {
             (Some(w), None, None) => {
-                let waiter = self.host.session.waiter(w);
+                let waiter = self.host.session.waiters().at(w);
                 match wait_limit.signals {
                     Signals::Ignored => waiter.sleep(nap),
                     _ => waiter.sleep_unless_interrupted(nap),
@@ -405,7 +405,7 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter {
-            self.host.session.waiter(waiter).cancel();
+            self.host.session.waiters().at(waiter).cancel();
             if let Some(socket) = self.socket {
                 self.host.session.block(socket).remove_waiter(waiter);
             }

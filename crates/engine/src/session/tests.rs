@@ -114,7 +114,7 @@ fn a_process_that_joins_again_has_none_of_the_waiters_that_it_had() {
     };
     let channel = join(&mut session, &mut half);
     let program = HostSession::of(&Arc::new(arena));
-    let claim = || program.claim_waiter(pid, 0).is_some();
+    let claim = || program.waiters().claim(pid, 0).is_some();
     let most = GEOMETRY.waiters as usize;
     assert_eq!((0..=most).filter(|_| claim()).count(), most);
     assert_eq!(join(&mut session, &mut half), channel);

@@ -108,7 +108,7 @@ fn waiters_of_a_process_are_free_after_its_end() {
     let theirs = session.name_of(1);
     let own = session.name_of(host.channel.index());
     let mut claimed = 0;
-    while session.claim_waiter(theirs, 0).is_some() {
+    while session.waiters().claim(theirs, 0).is_some() {
         claimed += 1;
     }
     assert_eq!(claimed, 4_096);
@@ -121,7 +121,7 @@ fn waiters_of_a_process_are_free_after_its_end() {
     }
     assert!(world.engine.programs.teardowns().is_empty());
     assert_eq!(host.arena.control(1).state(), ChannelState::Free);
-    let free = (0..4_096).filter(|_| session.claim_waiter(own, 0).is_some());
+    let free = (0..4_096).filter(|_| session.waiters().claim(own, 0).is_some());
     assert_eq!(free.count(), 4_096);
 }
 

@@ -22,9 +22,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const FILES: usize = 32;
 /// Bytes of the shortest range: less is copied. It has room for what stands for it.
 pub const LEAST_RANGE: usize = 64;
-/// And of the shortest of a session of a version before [`SHORT_RANGES_SINCE`].
-///
-/// [`SHORT_RANGES_SINCE`]: super::versions::SHORT_RANGES_SINCE
+/// And of the shortest of a session of an older version
+/// ([`Agreed::least_range`](super::Agreed::least_range)).
 pub(crate) const LEAST_LONG_RANGE: usize = 4096;
 /// Bytes of what one socket has received that another sends where it lies, at least: less is
 /// copied.

@@ -36,8 +36,7 @@ pub use descriptor::{
 pub(crate) use descriptor::{DATA_AT, Data, ImmediateIn, are_near};
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
 pub(crate) use file_range::{
-    ALIGNMENT, FILES, FileRange, LEAST_LONG_RANGE, MOST_CHUNKS, SharedFile, first_range,
-    place_of_range, with_ranges,
+    ALIGNMENT, FILES, FileRange, MOST_CHUNKS, SharedFile, first_range, place_of_range, with_ranges,
 };
 pub use file_range::{FileExtent, FileId, LEAST_FORWARD, LEAST_RANGE, RANGE_BYTES, chunk_of};
 pub use immediate::MAX_IMMEDIATE;
@@ -57,9 +56,7 @@ pub use routes::{Loopback, MAX_ROUTES, Owner, Route, Routes};
 
 pub use versions::{ABI_VERSION, Agreed, Features, OLDEST_ABI_VERSION, Versions};
 pub(crate) use versions::{
-    ACCEPT_ON_DATA_SINCE, ACCEPTED_SINCE, CANCEL_SINCE, DATA_SINCE, GROUP_ALL6_SINCE,
-    HELD_BACK_SINCE, LENGTHS_SINCE, LOW_WATER_SINCE, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE,
-    PORT_OF_SINCE, RANGES_TOLD_SINCE, SHORT_DONE_SINCE, SHORT_RANGES_SINCE, TOO_LONG_SINCE,
+    ACCEPTED_SINCE, DATA_SINCE, HELD_BACK_SINCE, LENGTHS_SINCE, SHORT_DONE_SINCE,
 };
 
 pub use worker::{MAX_WORKERS, Naming};

@@ -5,6 +5,8 @@
 //! the engine both have; a program joins it if it speaks that. So programs of one release go
 //! on under the engine of the next, as long as that still speaks theirs.
 
+use super::file_range::{LEAST_LONG_RANGE, LEAST_RANGE};
+
 /// The newest version of layout and descriptors that this release speaks.
 pub const ABI_VERSION: u32 = 22;
 /// The oldest one.
@@ -14,23 +16,23 @@ pub(crate) const DATA_SINCE: u16 = 12;
 /// The first whose requests may be held back ([`Hurry::HeldBack`](super::Hurry)).
 pub(crate) const HELD_BACK_SINCE: u16 = 13;
 /// The first that has ranges of files of less than 4 KiB.
-pub(crate) const SHORT_RANGES_SINCE: u16 = 13;
+const SHORT_RANGES_SINCE: u16 = 13;
 /// The first in which an attempt to connect can be cancelled ([`Request::Cancel`]).
 ///
 /// [`Request::Cancel`]: super::Request::Cancel
-pub(crate) const CANCEL_SINCE: u16 = 14;
+const CANCEL_SINCE: u16 = 14;
 /// The first in which the adapter knows how much a program waits for
 /// ([`OptionName::ReceiveLowWater`](super::OptionName)).
-pub(crate) const LOW_WATER_SINCE: u16 = 14;
+const LOW_WATER_SINCE: u16 = 14;
 /// The first in which the adapter knows how a program's messages end
 /// ([`OptionName::ReceiveMessages`](super::OptionName)).
-pub(crate) const MESSAGES_SINCE: u16 = 15;
+const MESSAGES_SINCE: u16 = 15;
 /// The first in which it knows for how long a program waits for the end of one
 /// ([`OptionName::ReceiveMessagesWithin`](super::OptionName)).
-pub(crate) const MESSAGES_WITHIN_SINCE: u16 = 16;
+const MESSAGES_WITHIN_SINCE: u16 = 16;
 /// The first whose listeners are told of connections that have data
 /// ([`OptionName::AcceptOnData`](super::OptionName)).
-pub(crate) const ACCEPT_ON_DATA_SINCE: u16 = 17;
+const ACCEPT_ON_DATA_SINCE: u16 = 17;
 /// The first with edges in three words, and whose requests say where the last of them ends.
 pub(crate) const LENGTHS_SINCE: u16 = 18;
 /// The first whose edges may say that their connection was accepted
@@ -40,16 +42,16 @@ pub(crate) const ACCEPTED_SINCE: u16 = 19;
 pub(crate) const SHORT_DONE_SINCE: u16 = 19;
 /// The first whose descriptors say which bytes of a file they append
 /// ([`Request::SendFile`](super::Request::SendFile)).
-pub(crate) const RANGES_TOLD_SINCE: u16 = 20;
+const RANGES_TOLD_SINCE: u16 = 20;
 /// The first in which a socket may take the port of another
 /// ([`OptionName::PortOf`](super::OptionName)).
-pub(crate) const PORT_OF_SINCE: u16 = 21;
+const PORT_OF_SINCE: u16 = 21;
 /// The first in which the adapter is told of datagrams that were refused for their length
 /// ([`Request::TooLong`](super::Request::TooLong)).
-pub(crate) const TOO_LONG_SINCE: u16 = 22;
+const TOO_LONG_SINCE: u16 = 22;
 /// The first in which a socket has one setting for the groups of each version of IP
 /// ([`OptionName::GroupAll6`](super::OptionName)).
-pub(crate) const GROUP_ALL6_SINCE: u16 = 22;
+const GROUP_ALL6_SINCE: u16 = 22;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
@@ -119,6 +121,70 @@ impl Agreed {
         workers == 1
             || (self.features.contains(Features::WORKERS)
                 && !self.features.intersects(Self::OF_ONE_WORKER))
+    }
+
+    /// Whether an attempt to connect can be cancelled ([`Request::Cancel`](super::Request)).
+    #[must_use]
+    pub fn can_cancel(&self) -> bool {
+        self.version >= CANCEL_SINCE
+    }
+
+    /// Whether the adapter takes how much a program waits for.
+    #[must_use]
+    pub fn supports_low_water(&self) -> bool {
+        self.version >= LOW_WATER_SINCE
+    }
+
+    /// Whether the adapter takes how a program's messages end.
+    #[must_use]
+    pub fn supports_messages(&self) -> bool {
+        self.version >= MESSAGES_SINCE
+    }
+
+    /// Whether the adapter takes how long a program waits for the end of one.
+    #[must_use]
+    pub fn supports_message_time(&self) -> bool {
+        self.version >= MESSAGES_WITHIN_SINCE
+    }
+
+    /// Whether the adapter tells a listener of its connections when they have data, if it is
+    /// asked to.
+    #[must_use]
+    pub fn supports_accept_on_data(&self) -> bool {
+        self.version >= ACCEPT_ON_DATA_SINCE
+    }
+
+    /// Whether a socket may take the port of another.
+    #[must_use]
+    pub fn can_take_ports(&self) -> bool {
+        self.version >= PORT_OF_SINCE
+    }
+
+    /// Whether the adapter keeps reports of datagrams that were refused for their length.
+    #[must_use]
+    pub fn reports_too_long(&self) -> bool {
+        self.version >= TOO_LONG_SINCE
+    }
+
+    /// Whether a socket has one setting for the groups of each version of IP.
+    #[must_use]
+    pub fn distinguishes_groups(&self) -> bool {
+        self.version >= GROUP_ALL6_SINCE
+    }
+
+    /// Bytes of the shortest range of a file.
+    #[must_use]
+    pub fn least_range(&self) -> usize {
+        if self.version < SHORT_RANGES_SINCE {
+            LEAST_LONG_RANGE
+        } else {
+            LEAST_RANGE
+        }
+    }
+
+    /// Whether descriptors say which bytes of a file they append.
+    pub(crate) fn knows_ranges(&self) -> bool {
+        self.version >= RANGES_TOLD_SINCE
     }
 
     /// What a session has only if one worker has all of its sockets.
@@ -222,5 +288,29 @@ mod tests {
         assert_eq!(Versions::decode(ours.encode()), ours);
         assert_eq!(Versions::decode(8 << 32), versions(8, 8, 0));
         assert_eq!(Versions::OURS.agree(&versions(8, 8, 0)), None);
+    }
+
+    #[test]
+    fn what_the_adapter_takes_is_known_by_its_version() {
+        type Takes = fn(&Agreed) -> bool;
+        let takes: [(Takes, u16); 8] = [
+            (Agreed::can_cancel, 14),
+            (Agreed::supports_low_water, 14),
+            (Agreed::supports_messages, 15),
+            (Agreed::supports_message_time, 16),
+            (Agreed::supports_accept_on_data, 17),
+            (Agreed::can_take_ports, 21),
+            (Agreed::reports_too_long, 22),
+            (Agreed::distinguishes_groups, 22),
+        ];
+        for version in 11..=22 {
+            let agreed = Agreed {
+                version,
+                ..Agreed::OURS
+            };
+            for (takes, since) in takes {
+                assert_eq!(takes(&agreed), version >= since, "{version}, {since}");
+            }
+        }
     }
 }

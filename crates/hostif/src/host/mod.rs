@@ -10,10 +10,14 @@ mod files;
 mod rings;
 mod session;
 mod streams;
+mod under_way;
+mod waiters;
 pub mod warning;
 pub mod zero_copy;
 
 pub use channel::HostChannel;
-pub use files::HeldFile;
+pub use files::{HeldFile, SentRanges};
 pub use session::HostSession;
 pub use streams::StreamError;
+pub use under_way::RequestsUnderWay;
+pub use waiters::Waiters;

@@ -5,11 +5,9 @@
 //! and what the engine says to all through it alone.
 
 use super::channel::HostChannel;
-use crate::abi::{
-    ACCEPT_ON_DATA_SINCE, CANCEL_SINCE, GROUP_ALL6_SINCE, Geometry, Hurry, LOW_WATER_SINCE,
-    MAILBOX_BYTES, MESSAGES_SINCE, MESSAGES_WITHIN_SINCE, PORT_OF_SINCE, Routes, SocketBlock,
-    SocketId, TOO_LONG_SINCE,
-};
+use super::under_way::RequestsUnderWay;
+use super::waiters::Waiters;
+use crate::abi::{Agreed, Geometry, Hurry, MAILBOX_BYTES, Routes, SocketBlock, SocketId};
 use crate::transport::attach::Joined;
 use crate::transport::{Arena, ArenaError, Meeting};
 use longshore_ring::{Doorbell, SharedLock, Waiter};
@@ -87,53 +85,10 @@ impl HostSession {
         channel % self.workers()
     }
 
-    /// Whether an attempt to connect can be cancelled ([`Request::Cancel`](crate::Request)).
+    /// What both sides speak, and so what the adapter can do.
     #[must_use]
-    pub fn can_cancel(&self) -> bool {
-        self.arena.agreed().version >= CANCEL_SINCE
-    }
-
-    /// Whether the adapter takes how much a program waits for.
-    #[must_use]
-    pub fn supports_low_water(&self) -> bool {
-        self.arena.agreed().version >= LOW_WATER_SINCE
-    }
-
-    /// Whether the adapter takes how a program's messages end.
-    #[must_use]
-    pub fn supports_messages(&self) -> bool {
-        self.arena.agreed().version >= MESSAGES_SINCE
-    }
-
-    /// Whether the adapter takes how long a program waits for the end of one.
-    #[must_use]
-    pub fn supports_message_time(&self) -> bool {
-        self.arena.agreed().version >= MESSAGES_WITHIN_SINCE
-    }
-
-    /// Whether the adapter tells a listener of its connections when they have data, if it is
-    /// asked to.
-    #[must_use]
-    pub fn supports_accept_on_data(&self) -> bool {
-        self.arena.agreed().version >= ACCEPT_ON_DATA_SINCE
-    }
-
-    /// Whether a socket may take the port of another.
-    #[must_use]
-    pub fn can_take_ports(&self) -> bool {
-        self.arena.agreed().version >= PORT_OF_SINCE
-    }
-
-    /// Whether the adapter keeps reports of datagrams that were refused for their length.
-    #[must_use]
-    pub fn reports_too_long(&self) -> bool {
-        self.arena.agreed().version >= TOO_LONG_SINCE
-    }
-
-    /// Whether a socket has one setting for the groups of each version of IP.
-    #[must_use]
-    pub fn distinguishes_groups(&self) -> bool {
-        self.arena.agreed().version >= GROUP_ALL6_SINCE
+    pub fn agreed(&self) -> Agreed {
+        self.arena.agreed()
     }
 
     /// That of a session that this process has just joined, with its end of its channel and
@@ -199,56 +154,10 @@ impl HostSession {
 
     // ---- sleeping ----
 
-    /// A waiter that this process has claimed.
-    ///
-    /// # Panics
-    /// If there is none of this index.
+    /// What threads of its processes sleep on.
     #[must_use]
-    pub fn waiter(&self, index: u32) -> &Waiter {
-        &self.arena.waiters()[index as usize]
-    }
-
-    /// The waiter of this index, if there is one.
-    #[must_use]
-    pub fn get_waiter(&self, index: u32) -> Option<&Waiter> {
-        self.arena.waiters().get(index as usize)
-    }
-
-    /// Claims a waiter for the process of this name, the first that is free from `start` on.
-    #[must_use]
-    pub fn claim_waiter(&self, name: u32, start: u32) -> Option<u32> {
-        let waiters = self.arena.waiters();
-        let count = waiters.len() as u32;
-        let end = &self.arena.header().waiters_end;
-        (0..count)
-            .map(|i| (start % count + i) % count)
-            .find(|index| {
-                let waiter = &waiters[*index as usize];
-                // Before it is claimed: should its process die, the engine looks so far for it.
-                if end.load(Ordering::Relaxed) <= *index {
-                    end.fetch_max(index + 1, Ordering::AcqRel);
-                }
-                let is_free = waiter.owner.load(Ordering::Relaxed) == 0;
-                let claim = || {
-                    let owner = &waiter.owner;
-                    owner.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed)
-                };
-                let is_claimed = is_free && claim().is_ok();
-                if is_claimed {
-                    waiter.cancel();
-                }
-                is_claimed
-            })
-    }
-
-    /// Gives a waiter back; says whether there is one of this index.
-    pub fn free_waiter(&self, index: u32) -> bool {
-        let waiter = self.get_waiter(index);
-        if let Some(waiter) = waiter {
-            waiter.cancel();
-            waiter.owner.store(0, Ordering::Release);
-        }
-        waiter.is_some()
+    pub fn waiters(&self) -> Waiters<'_> {
+        Waiters::of(&self.arena)
     }
 
     // ---- channels ----
@@ -280,60 +189,11 @@ impl HostSession {
         self.arena.control(ring).has_handled(number)
     }
 
-    /// What was published last in a ring goes to another socket of the engine: a process
-    /// that looks there in vain waits until it is handled.
-    pub fn note_under_way(&self, ring: u32) {
-        self.arena.control(ring).note_under_way();
-        let under_way = &self.arena.header().under_way;
-        // There are 64 channels, or a multiple of that: at all workers they have the same bit.
-        under_way.fetch_or(1 << (ring % 64), Ordering::AcqRel);
-    }
-
-    /// Whether anything was said to be under way to a socket of the engine that was not found
-    /// to be handled since.
+    /// What its processes have sent to other sockets of the engine, or done to them.
     #[inline]
     #[must_use]
-    pub fn has_under_way(&self) -> bool {
-        self.arena.header().under_way.load(Ordering::Acquire) != 0
-    }
-
-    /// The rings in which something is under way to a socket of the engine, each with the
-    /// number of the last such request that the engine has not handled. One load if there
-    /// is nothing.
-    pub fn under_way(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let mut bits = self.arena.header().under_way.load(Ordering::Acquire);
-        let next = move || {
-            let bit = bits & bits.wrapping_neg();
-            bits &= !bit;
-            (bit != 0).then_some(bit)
-        };
-        std::iter::from_fn(next).flat_map(|bit| {
-            self.clear_if_handled(bit);
-            self.under_way_of(bit)
-        })
-    }
-
-    /// Those of one bit.
-    fn under_way_of(&self, bit: u64) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let rings = (bit.trailing_zeros()..self.geometry().rings()).step_by(64);
-        rings.filter_map(|ring| Some((ring, self.arena.control(ring).under_way()?)))
-    }
-
-    fn clear_if_handled(&self, bit: u64) {
-        if self.under_way_of(bit).next().is_some() {
-            return;
-        }
-        // Whoever says so now sets the bit after this, or is seen by the second look.
-        let under_way = &self.arena.header().under_way;
-        under_way.fetch_and(!bit, Ordering::AcqRel);
-        if self.under_way_of(bit).next().is_some() {
-            under_way.fetch_or(bit, Ordering::AcqRel);
-        }
-    }
-
-    /// What was under way does not come: nobody is to wait for it again.
-    pub fn forget_under_way(&self, ring: u32, number: u32) {
-        self.arena.control(ring).forget_under_way(number);
+    pub fn under_way(&self) -> RequestsUnderWay<'_> {
+        RequestsUnderWay::of(&self.arena)
     }
 
     /// Has the engine fetch now what any process has published for later; wakes it if it

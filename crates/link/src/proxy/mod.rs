@@ -99,7 +99,7 @@ impl Session {
         let joined = attach::join(engine, token)?;
         let (host, channel, connection, doorbell) = HostSession::open(joined)?;
         let name = host.name_of(channel.index());
-        let waiter = host.claim_waiter(name, 0).ok_or(ProxyError::Broken)?;
+        let waiter = host.waiters().claim(name, 0).ok_or(ProxyError::Broken)?;
         attach::send(
             connection.as_fd(),
             &attach::Message::Eventfd { waiter, ask: 1 },
@@ -290,7 +290,7 @@ impl Proxy {
             return Ok(());
         }
         let session = &mut self.session;
-        let waiter = session.host.waiter(session.waiter);
+        let waiter = session.host.waiters().at(session.waiter);
         waiter.declare(Sleep::Eventfd);
         if session.channel.pending() {
             waiter.cancel();

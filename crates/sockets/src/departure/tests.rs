@@ -599,17 +599,28 @@ fn what_goes_to_the_engine_is_waited_for_by_those_that_are_told_of_refusals() {
             assert_eq!(ignored.is_hurried(), waits, "{what:?}");
             let is_taken = socket.more_bits() & more_bits::IS_TAKEN != 0;
             assert_eq!(is_taken, waits, "{what:?}");
-            let noted = ignored.host.session.under_way().collect::<Vec<_>>();
+            let noted = ignored
+                .host
+                .session
+                .under_way()
+                .unhandled()
+                .collect::<Vec<_>>();
             assert_eq!(!noted.is_empty(), is_noted, "{what:?}");
             for (ring, number) in noted {
-                ignored.host.session.forget_under_way(ring, number);
+                ignored.host.session.under_way().forget(ring, number);
             }
             // It was not refused, and so the next one is not waited for.
             ignored.forget_hurry();
             assert_ne!(sends(&socket, to), none, "{what:?}");
             assert!(!ignored.is_hurried(), "{what:?}");
-            for (ring, number) in ignored.host.session.under_way().collect::<Vec<_>>() {
-                ignored.host.session.forget_under_way(ring, number);
+            for (ring, number) in ignored
+                .host
+                .session
+                .under_way()
+                .unhandled()
+                .collect::<Vec<_>>()
+            {
+                ignored.host.session.under_way().forget(ring, number);
             }
             std::mem::forget(socket);
         }

@@ -26,7 +26,7 @@ fn what_happens_to_a_listed_socket_wakes_the_thread() {
     let sleeper = host.sleeper();
     let fd = sleeper.wake_fd().unwrap();
     let (waiter, _) = sleeper.mine.unwrap();
-    let waiter_of = host.session.waiter(waiter);
+    let waiter_of = host.session.waiters().at(waiter);
     // One that was just made has rung already.
     sleeper.awake(true);
     assert!(!rings(fd, 0));
@@ -89,7 +89,7 @@ fn who_is_about_to_sleep_has_said_all() {
     assert!(host.channel.holds());
     sleeper.declare().unwrap();
     assert!(!host.channel.holds());
-    let waiter = host.session.waiter(sleeper.mine.unwrap().0);
+    let waiter = host.session.waiters().at(sleeper.mine.unwrap().0);
     assert!(waiter.is_declared());
     sleeper.awake(false);
     assert!(!waiter.is_declared());

@@ -132,7 +132,10 @@ impl<'a> SendStream<'a> {
         for (number, within, len) in spans(from, to) {
             let here = offset + at as u64;
             let session = &self.socket.host.session;
-            if !session.write_range(self.socket.id.index, (number, within, len), &file.0, here)? {
+            if !session
+                .ranges(self.socket.id.index)
+                .write((number, within, len), &file.0, here)?
+            {
                 break;
             }
             at += len;
@@ -140,7 +143,7 @@ impl<'a> SendStream<'a> {
         if at == 0 {
             let first = CHUNK - (from % CHUNK as u64) as usize;
             return Ok(Appended::Copy(
-                first.min(self.socket.host.session.least_range()),
+                first.min(self.socket.host.session.agreed().least_range()),
             ));
         }
         reserved.finish_range(at, more, file.0.extent(offset, at))?;

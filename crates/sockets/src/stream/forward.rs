@@ -167,10 +167,9 @@ impl<'a> Forwarding<'a> {
         reserved: &mut Reserved<'_>,
     ) -> Result<Option<usize>, SocketError> {
         let len = (range.end - range.start) as usize;
-        let sink = (self.sink.id.index, reserved.edge);
         let source = (self.source.id.index, range.start);
-        let session = &self.source.host.session;
-        let written = session.write_forwarded(sink, source, len)?;
+        let ranges = self.source.host.session.ranges(self.sink.id.index);
+        let written = ranges.write_forwarded(reserved.edge, source, len)?;
         if written.is_some() {
             reserved.len = len;
         }

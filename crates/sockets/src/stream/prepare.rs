@@ -131,7 +131,8 @@ impl Prepared<'_> {
                 socket
                     .host
                     .session
-                    .end_ranges(socket.id.index, number, within)?;
+                    .ranges(socket.id.index)
+                    .end(number, within)?;
             }
             let own = usize::from(shares)..(within + len).div_ceil(CHUNK);
             for place in own.clone() {

@@ -216,7 +216,8 @@ impl<'a> SendStream<'a> {
         let last = split(edge + len as u64 - 1).0;
         if first != number {
             host.session
-                .end_ranges(self.socket.id.index, number, within)?;
+                .ranges(self.socket.id.index)
+                .end(number, within)?;
         }
         let mut reserved = Reserved {
             stream: self,

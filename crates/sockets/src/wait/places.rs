@@ -131,7 +131,7 @@ impl Threads {
 
     fn wake_at(self, place: &Place) {
         let index = place.waiter.load(Ordering::Relaxed);
-        let Some(waiter) = self.host.session.get_waiter(index) else {
+        let Some(waiter) = self.host.session.waiters().get(index) else {
             return;
         };
         Waiter::fence();
@@ -167,9 +167,9 @@ mod tests {
         let engine = Engine::start(directory.path());
         let host = engine.join();
         // Not one that the threads of other tests have.
-        let index = host.session.claim_waiter(host.identity.pid(), 200);
+        let index = host.session.waiters().claim(host.identity.pid(), 200);
         let index = index.unwrap();
-        let waiter = host.session.get_waiter(index).unwrap();
+        let waiter = host.session.waiters().get(index).unwrap();
         let epoch = host.identity.epoch();
         let own = 0x7007;
         for (thread, epoch, is_woken) in [
@@ -190,9 +190,9 @@ mod tests {
     fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
         let (_engine, host, _directory) = engine();
         let (threads, epoch) = (host.threads(), host.identity.epoch());
-        let index = host.session.claim_waiter(host.identity.pid(), 210);
+        let index = host.session.waiters().claim(host.identity.pid(), 210);
         let index = index.unwrap();
-        let waiter = host.session.get_waiter(index).unwrap();
+        let waiter = host.session.waiters().get(index).unwrap();
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake_fd = eventfd(0, flags).unwrap();
         let has_rung = || rustix::io::read(&wake_fd, &mut [0; 8]).is_ok();

@@ -37,7 +37,7 @@ fn a_thread_has_one_waiter_of_its_own_until_it_ends() {
     });
     assert_eq!(claimed(host), before);
     // The thread that has it next is not taken for the thread that is gone.
-    let waiter = host.session.waiter(index);
+    let waiter = host.session.waiters().at(index);
     waiter.declare(Sleep::Futex);
     host.threads().wake_waiter(index);
     assert!(waiter.is_declared());
@@ -81,7 +81,7 @@ fn a_thread_that_sleeps_in_poll_is_woken_by_its_eventfd() {
         };
         let _ = rustix::io::read(fd, &mut [0; 8]);
         assert!(!is_readable());
-        host.session.waiter(waiter).declare(Sleep::Eventfd);
+        host.session.waiters().at(waiter).declare(Sleep::Eventfd);
         in_a_thread(|| host.threads().wake_waiter(waiter));
         assert!(is_readable());
     });

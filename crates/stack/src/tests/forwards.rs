@@ -121,8 +121,8 @@ fn who_has_read_too_much_is_not_believed_later() {
     let entry = single.arena.snd_directory(sink.index).entry(0);
     entry.store(chunk, Ordering::Release);
     let host = HostSession::of(&single.arena);
-    let places = ((sink.index, 0), (source.index, 0));
-    let written = host.write_forwarded(places.0, places.1, LEAST_FORWARD as usize);
+    let ranges = host.ranges(sink.index);
+    let written = ranges.write_forwarded(0, (source.index, 0), LEAST_FORWARD as usize);
     assert_eq!(written.unwrap(), Some(0));
     single.ask(
         0,

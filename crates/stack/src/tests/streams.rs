@@ -57,7 +57,7 @@ pub(super) fn append_file(
         }
         let len = (content.len() - done).min(CHUNK - within);
         let span = (number, within, len);
-        if !host.write_range(index, span, file, done as u64).unwrap() {
+        if !host.ranges(index).write(span, file, done as u64).unwrap() {
             let chunk = chunk_of(directory.entry(number).load(Ordering::Acquire));
             let place = arena.snd_place(chunk, within, len).unwrap();
             arena.memory().write(place, &content[done..done + len]);
@@ -102,7 +102,9 @@ pub(super) fn forward(
         return at;
     }
     let host = HostSession::of(arena);
-    let written = host.write_forwarded((index, at), source, (end - at) as usize);
+    let written = host
+        .ranges(index)
+        .write_forwarded(at, source, (end - at) as usize);
     assert!(written.unwrap().is_some());
     half.edge.store(end, Ordering::Release);
     drop(lock);

@@ -184,7 +184,7 @@ fn those_that_wait_for_a_socket_are_woken_after_publication() {
     let (mut session, _channels) = session();
     let arena = Arc::clone(session.arena());
     let host = crate::HostSession::of(&arena);
-    let waiters = [7, 8].map(|name| host.claim_waiter(name, 0).unwrap());
+    let waiters = [7, 8].map(|name| host.waiters().claim(name, 0).unwrap());
     let [one, other] = [1, 2].map(|index| begun(&session, index));
     session.meter.begin(one);
     for (socket, waiter) in [(one, waiters[0]), (other, waiters[1])] {
@@ -250,7 +250,7 @@ fn many_are_woken_in_parts() {
     let host = crate::HostSession::of(&arena);
     let socket = begun(&session, 1);
     let waiters: Vec<u32> = (0..5)
-        .map(|name| host.claim_waiter(100 + name, 0).unwrap())
+        .map(|name| host.waiters().claim(100 + name, 0).unwrap())
         .collect();
     let asleep = || {
         let sleeps = |waiter: &&u32| arena.waiters()[**waiter as usize].is_declared();

@@ -108,7 +108,7 @@ fn with_shortened_file() -> AdapterSession {
     lend(&mut adapter, &fd, 0).unwrap();
     write(&adapter, &[b'-'; CHUNK]);
     let held = host.hold_file(id).unwrap();
-    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
+    host.ranges(INDEX).write((0, 0, 30_000), &held, 0).unwrap();
     ftruncate(&fd, 10).unwrap();
     adapter
 }
@@ -129,7 +129,8 @@ fn ranges_are_sent_between_other_bytes() {
         expected[from..from + len].copy_from_slice(&content[offset..offset + len]);
         let first = len.min(CHUNK - from);
         let put = |number, within, len, offset: usize| {
-            host.write_range(INDEX, (number, within, len), &held, offset as u64)
+            host.ranges(INDEX)
+                .write((number, within, len), &held, offset as u64)
         };
         assert_eq!(put(0, from, first, offset), Ok(true));
         if first < len {
@@ -137,7 +138,8 @@ fn ranges_are_sent_between_other_bytes() {
         }
     }
     assert_eq!(
-        host.write_range(INDEX, (1, 40_000, LEAST_RANGE - 1), &held, 0),
+        host.ranges(INDEX)
+            .write((1, 40_000, LEAST_RANGE - 1), &held, 0),
         Ok(false)
     );
     for used in [Use::Read, Use::Pass] {
@@ -161,12 +163,12 @@ fn ranges_are_sent_between_other_bytes() {
     adapter.send.copy_out(INDEX, 0, &mut copied).unwrap();
     assert!(copied == expected);
     // A range that was written and not appended is no more once others are.
-    host.end_ranges(INDEX, 0, 20_000).unwrap();
+    host.ranges(INDEX).end(0, 20_000).unwrap();
     let (_, got) = gathered(&adapter, 60_000..60_100, Use::Read).unwrap();
     assert_ne!(got, expected[60_000..60_100]);
     let (_, got) = gathered(&adapter, 5000..15_000, Use::Read).unwrap();
     assert!(got == expected[5000..15_000]);
-    host.end_ranges(INDEX, 0, 3).unwrap();
+    host.ranges(INDEX).end(0, 3).unwrap();
     let entry = adapter.arena.snd_directory(INDEX).entry(0);
     let chunk = entry.load(Ordering::Relaxed);
     assert_eq!(crate::abi::chunk_of(chunk), chunk);
@@ -183,7 +185,9 @@ fn ranges_are_moved_to_another_session() {
     let held = host.hold_file(id).unwrap();
     for (number, from, to) in [(0, 50_000, CHUNK), (1, 0, 40_000)] {
         let at = number as usize * CHUNK + from - 50_000;
-        let put = host.write_range(INDEX, (number, from, to - from), &held, 1_000 + at as u64);
+        let put = host
+            .ranges(INDEX)
+            .write((number, from, to - from), &held, 1_000 + at as u64);
         assert_eq!(put, Ok(true));
     }
     let whole = pattern(100_000);
@@ -259,7 +263,7 @@ fn a_file_is_let_go_of_when_no_stream_has_any_of_it() {
     lend(&mut adapter, &fd, 1_000).unwrap();
     write(&adapter, &[b'-'; CHUNK]);
     let held = host.hold_file(id).unwrap();
-    host.write_range(INDEX, (0, 0, 30_000), &held, 0).unwrap();
+    host.ranges(INDEX).write((0, 0, 30_000), &held, 0).unwrap();
     let half = &adapter.arena.block(INDEX).snd;
     half.edge.store(30_000, Ordering::Relaxed);
     let gone = |adapter: &mut AdapterSession, now| adapter.send.look_at_files(now).len();
@@ -315,7 +319,9 @@ fn forged_ranges_are_refused() {
     lend(&mut adapter, &fd, 0).unwrap();
     write(&adapter, &[b'-'; CHUNK]);
     let held = host.hold_file(id).unwrap();
-    host.write_range(INDEX, (0, 100, 20_000), &held, 0).unwrap();
+    host.ranges(INDEX)
+        .write((0, 100, 20_000), &held, 0)
+        .unwrap();
     let entry = adapter.arena.snd_directory(INDEX).entry(0);
     let chunk = crate::abi::chunk_of(entry.load(Ordering::Relaxed));
     let good = crate::abi::FileRange {
@@ -397,7 +403,9 @@ fn what_another_has_received_is_read_where_it_lies() {
     };
     // At another place of the chunks, and across the ends of both.
     let from = CHUNK as u64 - 1000;
-    let copied = host.write_forwarded((INDEX, 10), (SOURCE, from), CHUNK + 100);
+    let copied = host
+        .ranges(INDEX)
+        .write_forwarded(10, (SOURCE, from), CHUNK + 100);
     assert_eq!(copied, Ok(Some(0)));
     assert!(all(&adapter) == bytes[CHUNK - 1000..2 * CHUNK - 900]);
     assert_eq!(adapter.send.first_forwarded(INDEX, 0..50), 10);
@@ -407,17 +415,17 @@ fn what_another_has_received_is_read_where_it_lies() {
     assert_eq!(adapter.send.first_forwarded(5, none..u64::MAX), u64::MAX);
     // A few bytes before the end of a chunk.
     let (at, from) = (CHUNK as u64 - 20, 5);
-    host.end_ranges(INDEX, 0, 0).unwrap();
-    let copied = host.write_forwarded((INDEX, at), (SOURCE, from), 5000);
+    host.ranges(INDEX).end(0, 0).unwrap();
+    let copied = host.ranges(INDEX).write_forwarded(at, (SOURCE, from), 5000);
     assert_eq!(copied, Ok(Some(20)));
     let mut got = vec![0; 5000];
     adapter.send.copy_out(INDEX, at, &mut got).unwrap();
     assert!(got == bytes[5..5005]);
     // More pieces than a segment may have are put together.
-    host.end_ranges(INDEX, 0, 0).unwrap();
+    host.ranges(INDEX).end(0, 0).unwrap();
     for piece in 0..8u64 {
         let (to, from) = (piece * 5000, (7 - piece) * 9000);
-        let copied = host.write_forwarded((INDEX, to), (SOURCE, from), 5000);
+        let copied = host.ranges(INDEX).write_forwarded(to, (SOURCE, from), 5000);
         assert_eq!(copied, Ok(Some(0)));
     }
     assert_eq!(gathered(&adapter, 0..40_000, Use::Pass), Err(BadStream));

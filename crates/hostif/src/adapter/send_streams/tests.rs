@@ -135,7 +135,9 @@ fn forwarding() -> (AdapterSession, ReceiveStream) {
         let bytes = vec![0xee; len as usize];
         adapter.arena.memory().write(place.unwrap(), &bytes);
     }
-    let copied = host.write_forwarded((INDEX, BEFORE), (SOURCE, 0), LEN as usize);
+    let copied = host
+        .ranges(INDEX)
+        .write_forwarded(BEFORE, (SOURCE, 0), LEN as usize);
     assert_eq!(copied.unwrap(), Some(0));
     (adapter, rcv)
 }
@@ -219,7 +221,9 @@ fn bytes_that_were_received_are_found_in_later_chunks() {
         directory.entry(number).store(chunk, Ordering::Relaxed);
     }
     let at = CHUNK as u64 + 3_000;
-    let copied = host.write_forwarded((INDEX, at), (SOURCE, 0), LEN as usize);
+    let copied = host
+        .ranges(INDEX)
+        .write_forwarded(at, (SOURCE, 0), LEN as usize);
     assert_eq!(copied.unwrap(), Some(0));
     let all = 2 * CHUNK as u64;
     assert_eq!(adapter.send.first_forwarded(INDEX, 0..all), at);

@@ -22,7 +22,7 @@ fn the_waiters_of_a_process_are_freed_in_parts_and_no_others() {
     let (gone, other) = (7, 8);
     let names = [gone, other, gone, other, gone];
     for name in names {
-        host.claim_waiter(name, 0).unwrap();
+        host.waiters().claim(name, 0).unwrap();
     }
     let owners = || {
         let claimed = arena.claimed_waiters().iter();
@@ -57,7 +57,7 @@ fn nothing_is_left_of_the_waiters_of_a_process_that_has_ended() {
     let host = HostSession::of(adapter.arena());
     let closed = std::sync::Arc::default();
     for name in [7, 8] {
-        let waiter = host.claim_waiter(name, 0).unwrap();
+        let waiter = host.waiters().claim(name, 0).unwrap();
         let charge: Box<dyn std::any::Any + Send + Sync> =
             Box::new(Reported(Clone::clone(&closed)));
         assert!(
@@ -84,7 +84,7 @@ fn some_are_woken_at_a_time_each_once_and_none_that_there_is_not() {
     let arena = adapter.arena().clone();
     let host = HostSession::of(adapter.arena());
     for _ in 0..8 {
-        let waiter = host.claim_waiter(7, 0).unwrap();
+        let waiter = host.waiters().claim(7, 0).unwrap();
         arena.waiters()[waiter as usize].declare(longshore_ring::Sleep::Futex);
     }
     let socket = crate::abi::SocketId {
@@ -131,7 +131,7 @@ fn some_of_those_that_wait_for_a_socket_are_picked_if_enough_are_known_to_sleep(
         adapter.open_channel(channel as u16);
         arena.control(channel).pid.store(name, Ordering::Relaxed);
         all.add(channel as u16);
-        let waiter = host.claim_waiter(name, 0).unwrap();
+        let waiter = host.waiters().claim(name, 0).unwrap();
         word(waiter as usize).declare(longshore_ring::Sleep::Futex);
         block.add_waiter(waiter);
         if channel == 0 {
@@ -192,7 +192,7 @@ fn the_process_of_a_waiter_is_looked_for_once() {
         if channel < PROCESSES / 2 {
             half.add(channel as u16);
         }
-        let waiter = host.claim_waiter(name, 0).unwrap();
+        let waiter = host.waiters().claim(name, 0).unwrap();
         arena.waiters()[waiter as usize].declare(Sleep::Futex);
     }
     let last = PROCESSES - 8..PROCESSES;
@@ -227,7 +227,7 @@ fn all_are_woken_after_those_that_are_listed() {
     let mut adapter = small();
     let host = HostSession::of(adapter.arena());
     for waiter in 0..8 {
-        assert_eq!(host.claim_waiter(7, 0), Some(waiter));
+        assert_eq!(host.waiters().claim(7, 0), Some(waiter));
     }
     let socket = crate::abi::SocketId {
         index: 1,

@@ -139,7 +139,7 @@ fn a_call_waits_for_what_is_under_way_if_it_would_end_otherwise() {
         ),
     ];
     let (engine, host, _directory) = engine();
-    let is_under_way = || host.session.has_under_way();
+    let is_under_way = || host.session.under_way().are_any();
     let is_handled = |ring| host.session.has_handled(ring, host.session.requested(ring));
     for (what, kind, state, call) in cases {
         let [socket, other] = [state, Connected].map(|state| socket_in(host, kind, state));
@@ -187,9 +187,9 @@ fn what_is_done_to_one_end_is_under_way_to_the_other() {
             engine.wait_until(what, |_| host.own_rings().all(is_handled));
             host.under_way().wait();
             host.in_flight.take_done_to_own();
-            assert!(!host.session.has_under_way());
+            assert!(!host.session.under_way().are_any());
             call(socket);
-            assert!(host.session.has_under_way(), "{what}");
+            assert!(host.session.under_way().are_any(), "{what}");
             let may_be_own = is_here || state == Listening;
             let is_own = host.in_flight.take_done_to_own();
             assert_eq!(is_own, may_be_own, "{what} {is_here}");

@@ -189,9 +189,9 @@ fn ranges_that_were_not_sent_are_forgotten_by_the_next_write() {
         far.write_all(b"head").unwrap();
         let stream = far.socket().send_stream();
         let mut prepared = stream.prepare(4).unwrap();
-        let sink = (far.socket().id().index, 4);
+        let ranges = host.session.ranges(far.socket().id().index);
         let source = (near.socket().id().index, 0);
-        let written = host.session.write_forwarded(sink, source, LEAST);
+        let written = ranges.write_forwarded(4, source, LEAST);
         assert_eq!(written, Ok(Some(0)));
         let has_ranges = || chunk_of(stream.chunk(0)) != stream.chunk(0);
         assert!(has_ranges());

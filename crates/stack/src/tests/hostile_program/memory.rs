@@ -29,7 +29,7 @@ impl Hostile {
             if let Some(file) = file.as_ref().filter(|_| self.numbers.below(2) == 0) {
                 let offset = self.numbers.below(file.len().max(1));
                 let span = (number, within, part);
-                let _ = host.write_range(socket.index, span, file, offset);
+                let _ = host.ranges(socket.index).write(span, file, offset);
             }
             at += part as u64;
         }
@@ -84,8 +84,8 @@ impl Hostile {
             entry.store(chunk, Ordering::Release);
         }
         let host = HostSession::of(&self.arena);
-        let places = ((sink_id.index, sent), (source_id.index, read));
-        let _ = host.write_forwarded(places.0, places.1, len as usize);
+        let ranges = host.ranges(sink_id.index);
+        let _ = ranges.write_forwarded(sent, (source_id.index, read), len as usize);
         self.ask(
             single,
             &Request::Forward {

@@ -10,7 +10,7 @@ fn the_shortest_range_is_as_short_as_the_version_has_it() {
             features: Features::FILES,
         });
         assert!(host.takes_files() && host.has_room_for_file());
-        assert_eq!(host.least_range(), least);
+        assert_eq!(host.agreed().least_range(), least);
         let (fd, id) = file(&pattern(8192));
         lend(&mut adapter, &fd, 0).unwrap();
         assert!(adapter.send.has_files());
@@ -18,7 +18,7 @@ fn the_shortest_range_is_as_short_as_the_version_has_it() {
         let held = host.hold_file(id).unwrap();
         assert!(!held.is_empty());
         for (len, is_one) in [(least - 1, false), (least, true)] {
-            assert_eq!(host.write_range(INDEX, (0, 0, len), &held, 0), Ok(is_one));
+            assert_eq!(host.ranges(INDEX).write((0, 0, len), &held, 0), Ok(is_one));
         }
         let (_, got) = gathered(&adapter, 0..least as u64, Use::Read).unwrap();
         assert!(got == pattern(least));
@@ -40,7 +40,9 @@ fn what_another_has_received_is_counted_where_it_is_asked_for() {
     stream.place(0, 0, &bytes, slab, SOURCE).unwrap();
     write(&adapter, &vec![0xee; 2 * CHUNK]);
     let at = CHUNK_LEN + 1000;
-    let written = host.write_forwarded((INDEX, at), (SOURCE, CHUNK_LEN), LEAST_RANGE);
+    let written = host
+        .ranges(INDEX)
+        .write_forwarded(at, (SOURCE, CHUNK_LEN), LEAST_RANGE);
     assert_eq!(written, Ok(Some(0)), "the shortest is not copied");
     let least = LEAST_RANGE as u64;
     let forwarded = |range| adapter.send.forwarded(INDEX, range).all;
@@ -60,9 +62,9 @@ fn what_another_has_received_is_counted_where_it_is_asked_for() {
     assert_eq!(first(at + least..2 * CHUNK_LEN), 2 * CHUNK_LEN);
     assert_eq!(first(0..at - 5), at - 5);
     // It is forgotten from its end on, or with it.
-    host.end_ranges(INDEX, 1, 1000 + LEAST_RANGE).unwrap();
+    host.ranges(INDEX).end(1, 1000 + LEAST_RANGE).unwrap();
     assert_eq!(forwarded(0..2 * CHUNK_LEN), least);
-    host.end_ranges(INDEX, 1, 1000 + LEAST_RANGE - 1).unwrap();
+    host.ranges(INDEX).end(1, 1000 + LEAST_RANGE - 1).unwrap();
     assert_eq!(forwarded(0..2 * CHUNK_LEN), 0);
     stream.consume(0, true, &mut adapter.receive);
 }
@@ -82,7 +84,7 @@ fn what_was_lent_is_sent_on_where_that_is_taken() {
         let received = adapter.arena.rcv_directory(SOURCE);
         received.entry(0).store(lent, Ordering::Relaxed);
         let at = CHUNK as u64;
-        let written = host.write_forwarded((INDEX, at), (SOURCE, 0), 5000);
+        let written = host.ranges(INDEX).write_forwarded(at, (SOURCE, 0), 5000);
         assert_eq!(written, Ok(within.then_some(0)));
         let mut got = [0; 100];
         adapter.send.copy_out(INDEX, at + 200, &mut got).unwrap();
@@ -102,7 +104,10 @@ fn bytes_up_to_a_range_are_one_piece() {
     lend(&mut adapter, &fd, 0).unwrap();
     write(&adapter, &[b'-'; CHUNK]);
     let held = host.hold_file(id).unwrap();
-    assert_eq!(host.write_range(INDEX, (0, 5000, 5000), &held, 0), Ok(true));
+    assert_eq!(
+        host.ranges(INDEX).write((0, 5000, 5000), &held, 0),
+        Ok(true)
+    );
     for (range, pieces) in [(0..5000, 1), (10_000..10_100, 1), (0..5001, 2)] {
         let (count, got) = gathered(&adapter, range.clone(), Use::Pass).unwrap();
         assert_eq!((count, got.len() as u64), (pieces, range.end - range.start));
@@ -124,7 +129,7 @@ fn a_file_stays_while_a_later_chunk_has_a_range_of_it() {
     assert!(adapter.send.has_files());
     write(&adapter, &[b'-'; 2 * CHUNK]);
     let held = host.hold_file(files[1].1).unwrap();
-    host.write_range(INDEX, (1, 0, 30_000), &held, 0).unwrap();
+    host.ranges(INDEX).write((1, 0, 30_000), &held, 0).unwrap();
     drop(held);
     let half = &adapter.arena.block(INDEX).snd;
     half.returned.store(CHUNK as u64 + 10, Ordering::Relaxed);
@@ -177,7 +182,9 @@ fn no_more_is_put_together_than_there_is_room_for() {
     stream.place(0, 0, &pattern(CHUNK), slab, SOURCE).unwrap();
     write(&adapter, &vec![0xee; 3 * CHUNK]);
     for piece in 0..8u64 {
-        let written = host.write_forwarded((INDEX, piece * 5000), (SOURCE, 100), 200);
+        let written = host
+            .ranges(INDEX)
+            .write_forwarded(piece * 5000, (SOURCE, 100), 200);
         assert_eq!(written, Ok(Some(0)));
     }
     assert!(adapter.send.begin_forwards());
@@ -206,7 +213,7 @@ fn the_record_of_a_range_that_was_told_is_not_looked_at_in_any_chunk() {
     lend(&mut adapter, &fd, 0).unwrap();
     write(&adapter, &[b'-'; 2 * CHUNK]);
     let held = host.hold_file(id).unwrap();
-    assert_eq!(host.write_range(INDEX, (1, 100, 400), &held, 0), Ok(true));
+    assert_eq!(host.ranges(INDEX).write((1, 100, 400), &held, 0), Ok(true));
     let mut reported = ReportedRange::default();
     reported.report(&held.extent(0, 400).unwrap(), CHUNK_LEN + 500, 0);
     // What follows it goes on from where a record says so that nobody has read.

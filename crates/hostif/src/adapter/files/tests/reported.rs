@@ -19,7 +19,7 @@ fn records_are_read_of_ranges_that_were_not_told() {
     ] {
         let span = (number, within, len);
         assert_eq!(
-            host.write_range(INDEX, span, &held, offset as u64),
+            host.ranges(INDEX).write(span, &held, offset as u64),
             Ok(true)
         );
     }
@@ -109,7 +109,7 @@ fn a_range_that_was_told_is_gathered_without_its_records() {
     // Records of it are not looked at.
     for (number, within, len) in [(0, start, CHUNK - start), (1, 0, len + start - CHUNK)] {
         assert_eq!(
-            host.write_range(INDEX, (number, within, len), &held, 0),
+            host.ranges(INDEX).write((number, within, len), &held, 0),
             Ok(true)
         );
         spoil_record(&adapter, number, within);

@@ -212,11 +212,11 @@ fn completions_of_all_workers_are_taken_and_each_counts_its_own() {
 fn a_thread_that_waits_for_sockets_of_both_is_woken_once() {
     let mut two = Two::new();
     let sockets = [two.socket(1, 0), two.socket(2, 1)];
-    let waiter = two.session.claim_waiter(7, 0).unwrap();
+    let waiter = two.session.waiters().claim(7, 0).unwrap();
     for socket in sockets {
         two.session.block(socket.index).add_waiter(waiter);
     }
-    two.session.waiter(waiter).declare(Sleep::Futex);
+    two.session.waiters().at(waiter).declare(Sleep::Futex);
     let mut woken = Vec::new();
     for (worker, socket) in two.workers.iter_mut().zip(sockets) {
         worker.put_edges(CHANNEL, socket, &edges(1));
@@ -226,14 +226,14 @@ fn a_thread_that_waits_for_sockets_of_both_is_woken_once() {
         woken.push(worker.crossings().to_host.wakeups);
     }
     assert_eq!(woken, [1, 0]);
-    assert!(!two.session.waiter(waiter).is_declared());
+    assert!(!two.session.waiters().at(waiter).is_declared());
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "it has no such eventfds")]
 fn all_workers_wake_by_the_eventfd_of_a_waiter() {
     let mut two = Two::new();
-    let waiter = two.session.claim_waiter(7, 0).unwrap();
+    let waiter = two.session.waiters().claim(7, 0).unwrap();
     let [first, second] = &mut two.workers;
     let fd = first.make_eventfd(waiter, || Some(None)).unwrap();
     let fd = fd.try_clone_to_owned().unwrap();
@@ -247,7 +247,7 @@ fn all_workers_wake_by_the_eventfd_of_a_waiter() {
         generation: NAMING.next(0, 1),
     };
     for worker in [second, first] {
-        two.session.waiter(waiter).declare(Sleep::Eventfd);
+        two.session.waiters().at(waiter).declare(Sleep::Eventfd);
         worker.wakeups.note_waiter(Some(waiter as u16), socket);
         worker.publish();
         worker.wake(8);
@@ -444,12 +444,15 @@ fn what_there_is_of_a_channel_is_at_each_worker_apart() {
     two.host.publish(&two.doorbell, false);
     rings
         .iter()
-        .for_each(|ring| two.session.note_under_way(*ring));
-    assert_eq!(two.session.under_way().collect::<Vec<_>>(), [(67, 1)]);
+        .for_each(|ring| two.session.under_way().note(*ring));
+    assert_eq!(
+        two.session.under_way().unhandled().collect::<Vec<_>>(),
+        [(67, 1)]
+    );
     two.taken(1);
     assert!(two.session.has_handled(67, 1));
-    assert_eq!(two.session.under_way().count(), 0);
-    assert!(!two.session.has_under_way());
+    assert_eq!(two.session.under_way().unhandled().count(), 0);
+    assert!(!two.session.under_way().are_any());
     // A process that opens sockets has all of them at one worker.
     let workers = [0, 1, 2, 3].map(|channel| two.session.worker_for(channel));
     assert_eq!(workers, [0, 1, 0, 1]);
@@ -539,7 +542,7 @@ fn nobody_oversleeps_what_is_for_it() {
     const ROUNDS: u64 = 2_000;
     let two = Two::new();
     let sockets = [two.socket(1, 0), two.socket(2, 1)];
-    let waiter = two.session.claim_waiter(7, 0).unwrap();
+    let waiter = two.session.waiters().claim(7, 0).unwrap();
     for socket in sockets {
         two.session.block(socket.index).add_waiter(waiter);
     }
@@ -599,7 +602,7 @@ fn nobody_oversleeps_what_is_for_it() {
             }
             let mut reported = 0;
             while reported < sockets.len() {
-                session.waiter(waiter).declare(Sleep::Futex);
+                session.waiters().at(waiter).declare(Sleep::Futex);
                 let before = reported;
                 while let Some(completion) = host.get().unwrap() {
                     let socket = match completion.unwrap() {
@@ -611,9 +614,9 @@ fn nobody_oversleeps_what_is_for_it() {
                 }
                 host.release();
                 if reported == before {
-                    session.waiter(waiter).sleep(None);
+                    session.waiters().at(waiter).sleep(None);
                 }
-                session.waiter(waiter).cancel();
+                session.waiters().at(waiter).cancel();
             }
         }
     });

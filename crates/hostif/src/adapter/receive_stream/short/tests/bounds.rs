@@ -126,14 +126,15 @@ fn those_that_wait_are_woken_for_what_is_told_with_payload() {
     let mut both = Both::new();
     assert!(both.arrive(0, b"abc"));
     assert_eq!(both.stage(&[FIRST]), Placed::default());
-    let sleeper = both.host.claim_waiter(7, 0).unwrap();
+    let sleeper = both.host.waiters().claim(7, 0).unwrap();
     both.host
-        .waiter(sleeper)
+        .waiters()
+        .at(sleeper)
         .declare(longshore_ring::Sleep::Futex);
     both.host.block(both.id.index).add_waiter(sleeper);
     both.adapter.publish();
     assert_eq!(both.adapter.wake(8), 1);
-    assert!(!both.host.waiter(sleeper).is_declared());
+    assert!(!both.host.waiters().at(sleeper).is_declared());
 }
 
 /// The process that was told is told of other edges, and has the bytes.
