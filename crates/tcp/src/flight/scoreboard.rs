@@ -21,6 +21,7 @@
 //! retransmits it.
 
 mod in_order;
+mod ranges;
 mod sent_range;
 mod table;
 
@@ -30,7 +31,7 @@ use crate::pos::{NO_POS, Pos};
 use crate::time::Instant;
 use crate::violation::{Violation, require};
 use in_order::CLOSED;
-use table::Table;
+use ranges::Ranges;
 
 /// Number of ranges stored inline: enough for a path without loss, and for a few losses
 /// in a window.
@@ -46,20 +47,18 @@ pub(crate) type Times = (Stamp, Stamp);
 /// The ranges in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scoreboard {
-    inline: Table<INLINE_RANGES>,
-    /// Used instead of `inline` once that is too small, until the recovery ends.
-    heap: Option<Box<Table<MAX_RANGES>>>,
+    ranges: Ranges,
     /// The ranges are `first..first + len` of the table.
     first: u16,
     len: u16,
     /// The tick within which sends share a range, see [`granularity`].
     granularity: u8,
-    /// Index of the last range in the table, if that is `inline`.
+    /// Index of the last range in the table, if that is the small one.
     open_at: u8,
     /// Until then a send extends the last range: until the range's tick ends or the range
     /// is changed in another way.
     open_until: Instant,
-    /// From this position on nothing was `RETRANSMITTED`, and all ranges are in `inline`;
+    /// From this position on nothing was `RETRANSMITTED`, and all ranges are in the small table;
     /// `NO_POS` if unknown.
     plain_from: Pos,
     /// Bytes that are `SACKED`, and bytes that are `LOST`.
@@ -70,8 +69,7 @@ pub(crate) struct Scoreboard {
 impl Scoreboard {
     pub(crate) const fn new() -> Scoreboard {
         Scoreboard {
-            inline: Table::new(),
-            heap: None,
+            ranges: Ranges::new(),
             first: 0,
             len: 0,
             granularity: 0,
@@ -101,36 +99,6 @@ impl Scoreboard {
     /// The number of ranges.
     pub(crate) const fn len(&self) -> usize {
         self.len as usize
-    }
-
-    // ---- Times. ----
-
-    /// Extends the range at index `i` of the table to `end`, with data sent at `at`.
-    #[inline(always)]
-    fn extend(&mut self, i: usize, end: Pos, at: Stamp) {
-        let first = self.first_of(i);
-        self.stored_mut()[i].end = end as u32;
-        self.set_times(i, first, at);
-    }
-
-    /// When the first part of the range at index `i` of the table was sent.
-    #[inline]
-    fn first_of(&self, i: usize) -> Stamp {
-        self.stored()[i].first
-    }
-
-    /// When its last part was sent.
-    #[inline]
-    fn last_of(&self, i: usize) -> Stamp {
-        self.stored()[i].first.after(self.spreads()[i])
-    }
-
-    /// If the two times are too far apart to be stored, the first one is stored too late.
-    #[inline]
-    fn set_times(&mut self, i: usize, first: Stamp, at: Stamp) {
-        let spread = at.since(first).clamp(0, i32::from(u16::MAX)) as u16;
-        self.stored_mut()[i].first = at.before(spread);
-        self.spreads_mut()[i] = spread;
     }
 
     // ---- Retransmissions. ----
@@ -185,7 +153,7 @@ impl Scoreboard {
         }
         if self.len == 0 {
             self.first = 0;
-            if self.plain_from == NO_POS && self.heap.is_none() {
+            if self.plain_from == NO_POS && !self.ranges.are_many() {
                 self.plain_from = Pos::MIN;
             }
             self.open_until = CLOSED;
@@ -301,7 +269,7 @@ impl Scoreboard {
         if self.sacked == 0 {
             return una;
         }
-        let states = &self.states()[self.index(0)..self.index(self.len())];
+        let states = &self.ranges.states()[self.index(0)..self.index(self.len())];
         let last = states.iter().rposition(|f| f.contains(RangeState::SACKED));
         last.map_or(una, |i| self.get(una, i).end)
     }
@@ -352,20 +320,20 @@ impl Scoreboard {
 
     /// The first range with this state.
     fn position(&self, state: RangeState) -> Option<usize> {
-        let states = &self.states()[self.index(0)..self.index(self.len())];
+        let states = &self.ranges.states()[self.index(0)..self.index(self.len())];
         states.iter().position(|f| f.contains(state))
     }
 
     /// Range `i`, which starts at `start`.
     fn get_from(&self, start: Pos, i: usize) -> SentRange {
         let at = self.index(i);
-        let stored = self.stored()[at];
+        let stored = self.ranges.stored()[at];
         SentRange {
             start,
             end: start + i64::from(stored.end.wrapping_sub(start as u32)),
-            first: self.first_of(at),
-            at: self.last_of(at),
-            state: self.states()[at],
+            first: self.ranges.first_of(at),
+            at: self.ranges.last_of(at),
+            state: self.ranges.states()[at],
         }
     }
 
@@ -373,7 +341,7 @@ impl Scoreboard {
         let start = match i {
             0 => una,
             _ => {
-                let end = self.stored()[self.index(i - 1)].end;
+                let end = self.ranges.stored()[self.index(i - 1)].end;
                 una + i64::from(end.wrapping_sub(una as u32))
             }
         };
@@ -400,9 +368,9 @@ impl Scoreboard {
     fn put(&mut self, i: usize, s: SentRange) {
         let at = self.index(i);
         self.open_until = CLOSED;
-        self.uncount(self.states()[at], s.len());
-        self.set_times(at, s.first, s.at);
-        self.states_mut()[at] = s.state;
+        self.uncount(self.ranges.states()[at], s.len());
+        self.ranges.set_times(at, s.first, s.at);
+        self.ranges.states_mut()[at] = s.state;
         self.count(s.state, s.len());
     }
 

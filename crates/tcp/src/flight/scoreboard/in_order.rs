@@ -5,8 +5,8 @@
 //! Owns those methods of [`Scoreboard`]. `output/` calls the former for all new data,
 //! `input/fast_path.rs` the latter for predicted acknowledgments.
 
-use super::table::Stored;
-use super::{INLINE_RANGES, RangeState, Scoreboard, Stamp, Times};
+use super::ranges::Stored;
+use super::{RangeState, Scoreboard, Stamp, Times};
 use crate::pos::Pos;
 use crate::time::Instant;
 
@@ -29,7 +29,7 @@ impl Scoreboard {
             self.granularity = granularity;
             self.append(end, Stamp::new(now));
         }
-        if self.heap.is_none() {
+        if !self.ranges.are_many() {
             self.open_until = now.next_tick(self.granularity);
             self.open_at = self.index(self.len() - 1) as u8;
         }
@@ -41,33 +41,35 @@ impl Scoreboard {
         let Some(last) = self.len().checked_sub(1).map(|i| self.index(i)) else {
             return false;
         };
-        let shared = self.stored()[last].first.is_same_tick(at, self.granularity);
-        let joins = shared && self.states()[last].is_empty();
+        let shared = self.ranges.stored()[last]
+            .first
+            .is_same_tick(at, self.granularity);
+        let joins = shared && self.ranges.states()[last].is_empty();
         if joins {
-            self.extend(last, end, at);
+            self.ranges.extend(last, end, at);
         }
         joins
     }
 
     /// Appends a range up to `end`.
     fn append(&mut self, end: Pos, at: Stamp) {
-        if self.index(self.len()) >= self.stored().len() && !self.make_room(1) {
+        if self.index(self.len()) >= self.ranges.stored().len() && !self.make_room(1) {
             // The last range is extended instead: at worst it is retransmitted
             // unnecessarily.
             let last = self.index(self.len() - 1);
-            let stored = self.stored();
+            let stored = self.ranges.stored();
             let len = stored[last].end.wrapping_sub(stored[last - 1].end);
-            self.uncount(self.states()[last], u64::from(len));
-            self.states_mut()[last] -= RangeState::SACKED | RangeState::LOST;
-            return self.extend(last, end, at);
+            self.uncount(self.ranges.states()[last], u64::from(len));
+            self.ranges.states_mut()[last] -= RangeState::SACKED | RangeState::LOST;
+            return self.ranges.extend(last, end, at);
         }
         let i = self.index(self.len());
-        self.stored_mut()[i] = Stored {
+        self.ranges.stored_mut()[i] = Stored {
             end: end as u32,
             first: at,
         };
-        self.spreads_mut()[i] = 0;
-        self.states_mut()[i] = RangeState::empty();
+        self.ranges.spreads_mut()[i] = 0;
+        self.ranges.states_mut()[i] = RangeState::empty();
         self.len += 1;
     }
 
@@ -78,11 +80,8 @@ impl Scoreboard {
         if now >= self.open_until {
             return false;
         }
-        let last = usize::from(self.open_at) % INLINE_RANGES;
-        let s = &mut self.inline.stored[last];
-        s.end = end as u32;
-        // They are within one tick, which is 65 ms at most.
-        self.inline.spreads[last] = Stamp::new(now).since(s.first) as u16;
+        self.ranges
+            .extend_inline(self.open_at.into(), end, Stamp::new(now));
         true
     }
 
@@ -101,7 +100,7 @@ impl Scoreboard {
         self.len = 0;
         self.first = 0;
         self.open_until = CLOSED;
-        self.inline_times(last)
+        self.ranges.inline_times(last)
     }
 
     /// As [`finish_in_order`](Self::finish_in_order) if SND.UNA advances to `una` and
@@ -110,8 +109,7 @@ impl Scoreboard {
     #[inline(always)]
     pub(crate) fn advance_in_order(&mut self, una: Pos) -> Times {
         let mut at = self.index(0);
-        while let beyond =
-            (una as u32).wrapping_sub(self.inline.stored[at % INLINE_RANGES].end) as i32
+        while let beyond = (una as u32).wrapping_sub(self.ranges.inline_end(at)) as i32
             && beyond >= 0
             && self.len > 1
         {
@@ -122,14 +120,6 @@ impl Scoreboard {
             }
             at += 1;
         }
-        self.inline_times(at)
-    }
-
-    /// When the first and the last part of the range at index `i` of `inline` were sent.
-    #[inline(always)]
-    fn inline_times(&self, i: usize) -> Times {
-        let i = i % INLINE_RANGES;
-        let first = self.inline.stored[i].first;
-        (first, first.after(self.inline.spreads[i]))
+        self.ranges.inline_times(at)
     }
 }

@@ -1,108 +1,23 @@
-//! The table of ranges under the scoreboard: splitting, joining and making room.
+//! Splitting ranges of the scoreboard, joining them and making room.
 //!
-//! Owns those methods of [`Scoreboard`], private to it. None of them changes the state of
-//! a byte, except for its time, and that only when the table is full.
+//! Owns those methods of [`Scoreboard`], private to it; how ranges are stored is `ranges`'. None of
+//! them changes the state of a byte, except for its time, and that only when the table is full.
 
-use super::{CLOSED, INLINE_RANGES, RangeState, Scoreboard, Stamp};
+use super::{CLOSED, INLINE_RANGES, RangeState, Scoreboard};
 use crate::pos::{NO_POS, Pos};
-use crate::time::Instant;
-
-/// A stored range; it begins where the previous one ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stored {
-    /// The low 32 bits of its end.
-    pub(super) end: u32,
-    /// When its first part was sent.
-    pub(super) first: Stamp,
-}
-
-/// Storage for `N` ranges.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Table<const N: usize> {
-    pub(super) stored: [Stored; N],
-    /// Difference between the times of the last and the first part, microseconds. It
-    /// saturates at 65 ms, which joined neighbours exceed only on a path of seconds,
-    /// where that is little.
-    pub(super) spreads: [u16; N],
-    pub(super) states: [RangeState; N],
-}
-
-impl<const N: usize> Table<N> {
-    pub(super) const fn new() -> Table<N> {
-        let none = Stored {
-            end: 0,
-            first: Stamp::new(Instant(0)),
-        };
-        Table {
-            stored: [none; N],
-            spreads: [0; N],
-            states: [RangeState::empty(); N],
-        }
-    }
-}
 
 impl Scoreboard {
-    #[inline(always)]
-    pub(super) fn stored(&self) -> &[Stored] {
-        match &self.heap {
-            None => &self.inline.stored,
-            Some(heap) => &heap.stored,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn stored_mut(&mut self) -> &mut [Stored] {
-        match &mut self.heap {
-            None => &mut self.inline.stored,
-            Some(heap) => &mut heap.stored,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn spreads(&self) -> &[u16] {
-        match &self.heap {
-            None => &self.inline.spreads,
-            Some(heap) => &heap.spreads,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn spreads_mut(&mut self) -> &mut [u16] {
-        match &mut self.heap {
-            None => &mut self.inline.spreads,
-            Some(heap) => &mut heap.spreads,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn states(&self) -> &[RangeState] {
-        match &self.heap {
-            None => &self.inline.states,
-            Some(heap) => &heap.states,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn states_mut(&mut self) -> &mut [RangeState] {
-        match &mut self.heap {
-            None => &mut self.inline.states,
-            Some(heap) => &mut heap.states,
-        }
-    }
-
     /// Moves entries `from..to` of the table to `at`.
     fn shift(&mut self, from: usize, to: usize, at: usize) {
         self.open_until = CLOSED;
-        self.stored_mut().copy_within(from..to, at);
-        self.spreads_mut().copy_within(from..to, at);
-        self.states_mut().copy_within(from..to, at);
+        self.ranges.shift(from, to, at);
     }
 
     /// The index of the range that contains `pos`, or the number of ranges if `pos` is
     /// above all.
     pub(super) fn find(&self, una: Pos, pos: Pos) -> usize {
         let above = pos - una;
-        self.stored()[self.index(0)..self.index(self.len())]
+        self.ranges.stored()[self.index(0)..self.index(self.len())]
             .partition_point(|s| i64::from(s.end.wrapping_sub(una as u32)) <= above)
     }
 
@@ -130,28 +45,30 @@ impl Scoreboard {
         }
         let (a, z) = (self.index(i), self.index(self.len()));
         self.shift(a, z, a + 1);
-        self.stored_mut()[a].end = pos as u32;
+        self.ranges.stored_mut()[a].end = pos as u32;
         self.len += 1;
         i + 1
     }
 
     /// Makes room for `wanted` more ranges after the last one.
     pub(super) fn make_room(&mut self, wanted: usize) -> bool {
-        if self.index(self.len()) + wanted <= self.stored().len() {
+        if self.index(self.len()) + wanted <= self.ranges.stored().len() {
             return true;
         }
         let (a, z) = (self.index(0), self.index(self.len()));
         self.shift(a, z, 0);
         self.first = 0;
-        if self.len() + wanted <= self.stored().len() {
+        if self.len() + wanted <= self.ranges.stored().len() {
             return true;
         }
         // Without holes, times may be made less exact; SACKs must not be.
-        if self.heap.is_none() && !self.is_plain() {
-            self.grow();
+        if !self.ranges.are_many() && !self.is_plain() {
+            self.ranges.grow(self.len());
+            self.open_until = CLOSED;
+            self.plain_from = NO_POS;
             return true;
         }
-        while self.len() + wanted > self.stored().len() {
+        while self.len() + wanted > self.ranges.stored().len() {
             if !self.join_closest() {
                 return false;
             }
@@ -159,22 +76,10 @@ impl Scoreboard {
         true
     }
 
-    /// Moves to the larger table. The ranges are at the front.
-    fn grow(&mut self) {
-        let len = self.len();
-        let mut heap = Box::new(Table::new());
-        heap.stored[..len].copy_from_slice(&self.inline.stored[..len]);
-        heap.spreads[..len].copy_from_slice(&self.inline.spreads[..len]);
-        heap.states[..len].copy_from_slice(&self.inline.states[..len]);
-        self.open_until = CLOSED;
-        self.plain_from = NO_POS;
-        self.heap = Some(heap);
-    }
-
     /// No recovery is in progress, with SND.NXT at `nxt`: frees the larger table, unless
     /// there are holes.
     pub(crate) fn shrink(&mut self, nxt: Pos) {
-        if self.heap.is_none() || !self.is_plain() {
+        if !self.ranges.are_many() || !self.is_plain() {
             return;
         }
         while self.len() > INLINE_RANGES - 2 {
@@ -183,20 +88,16 @@ impl Scoreboard {
             }
         }
         let (a, z) = (self.index(0), self.index(self.len()));
-        if let Some(heap) = self.heap.take() {
-            self.inline.stored[..z - a].copy_from_slice(&heap.stored[a..z]);
-            self.inline.spreads[..z - a].copy_from_slice(&heap.spreads[a..z]);
-            self.inline.states[..z - a].copy_from_slice(&heap.states[a..z]);
-            self.first = 0;
-            self.open_until = CLOSED;
-            self.plain_from = nxt;
-        }
+        self.ranges.shrink(a..z);
+        self.first = 0;
+        self.open_until = CLOSED;
+        self.plain_from = nxt;
     }
 
     /// Joins the two neighbours of the same state whose times differ least.
     fn join_closest(&mut self) -> bool {
-        let state = |i: usize| self.states()[self.index(i)];
-        let at = |i: usize| self.last_of(self.index(i));
+        let state = |i: usize| self.ranges.states()[self.index(i)];
+        let at = |i: usize| self.ranges.last_of(self.index(i));
         let best = (1..self.len())
             .filter(|&i| state(i) == state(i - 1))
             .min_by_key(|&i| at(i).since(at(i - 1)).unsigned_abs());
@@ -215,16 +116,16 @@ impl Scoreboard {
     /// Joins range `i` to the one before it.
     fn join(&mut self, i: usize) {
         let (a, b) = (self.index(i - 1), self.index(i));
-        let first = self.first_of(a).earlier(self.first_of(b));
-        let at = self.last_of(a).later(self.last_of(b));
-        let state = self.states()[a] | self.states()[b];
-        if state != self.states()[a] || state != self.states()[b] {
+        let first = self.ranges.first_of(a).earlier(self.ranges.first_of(b));
+        let at = self.ranges.last_of(a).later(self.ranges.last_of(b));
+        let state = self.ranges.states()[a] | self.ranges.states()[b];
+        if state != self.ranges.states()[a] || state != self.ranges.states()[b] {
             self.plain_from = NO_POS;
         }
         let z = self.index(self.len());
         self.shift(b, z, a);
-        self.set_times(a, first, at);
-        self.states_mut()[a] = state;
+        self.ranges.set_times(a, first, at);
+        self.ranges.states_mut()[a] = state;
         self.len -= 1;
     }
 
@@ -251,12 +152,13 @@ impl Scoreboard {
     /// Whether range `i` and the previous one can be joined without loss of information.
     fn may_join(&self, i: usize) -> bool {
         let (a, b) = (self.index(i - 1), self.index(i));
-        let state = self.states()[a];
+        let state = self.ranges.states()[a];
         let timeless = state.intersects(RangeState::SACKED | RangeState::LOST);
         let near = || {
-            self.last_of(a)
-                .is_same_tick(self.last_of(b), self.granularity)
+            self.ranges
+                .last_of(a)
+                .is_same_tick(self.ranges.last_of(b), self.granularity)
         };
-        state == self.states()[b] && (timeless || near())
+        state == self.ranges.states()[b] && (timeless || near())
     }
 }

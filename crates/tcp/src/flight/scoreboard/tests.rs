@@ -117,7 +117,7 @@ fn a_full_table_joins_the_nearest_times() {
         b.send((i + 1) * 1000, at(t as u64), 0);
     }
     assert_eq!(b.len(), INLINE_RANGES);
-    assert!(b.heap.is_none(), "nothing is allocated without a loss");
+    assert!(!b.ranges.are_many(), "nothing is allocated without a loss");
     let end = b.iter(0).last().map(|s| s.end);
     assert_eq!(end, Some(200_000));
     // Never earlier than it was.
@@ -328,12 +328,12 @@ proptest! {
             prop_assert_eq!(b.lost(), sum(SentRange::is_lost));
             prop_assert_eq!(b.iter(una).last().map_or(una, |s| s.end), end);
         }
-        prop_assert!(b.heap.is_some());
+        prop_assert!(b.ranges.are_many());
         // The recovery ends, whatever the table looks like.
         b.forget_sacked(una);
         b.unmark_lost(una);
         b.shrink(end);
-        prop_assert!(b.heap.is_none() && b.len() <= INLINE_RANGES);
+        prop_assert!(!b.ranges.are_many() && b.len() <= INLINE_RANGES);
         prop_assert_eq!(b.iter(una).last().map_or(una, |s| s.end), end);
     }
 }
@@ -367,7 +367,7 @@ fn a_larger_table_is_out_of_order() {
     for start in [1_500, 3_500, 5_500] {
         b.sack(0, start, start + 100, |_| {});
     }
-    assert!(b.heap.is_some());
+    assert!(b.ranges.are_many());
     b.forget_sacked(0);
     assert!(b.is_plain() && !b.is_in_order(0));
     b.shrink(end);

@@ -35,20 +35,20 @@ fn whole_ranges_are_reported_without_room() {
         let mut b = nearly_full(0);
         assert_eq!(b.sack(0, start, start + 1_000, |_| {}), 1_000);
         assert_eq!(b.len(), INLINE_RANGES);
-        assert!(b.heap.is_none());
+        assert!(!b.ranges.are_many());
     }
     // With room for two, a report within a range needs no other table, and loses no time.
     let mut b = nearly_full(2);
     assert_eq!(b.sack(0, 5_200, 5_700, |_| {}), 500);
     assert_eq!(b.len(), INLINE_RANGES);
-    assert!(b.heap.is_none());
+    assert!(!b.ranges.are_many());
     // The same where the room is at the front.
     let mut b = nearly_full(0);
     b.advance(0, 2_000, |_| {});
     assert_eq!(b.sack(2_000, 10_000, 11_000, |_| {}), 1_000);
     assert_eq!(b.sack(2_000, 5_200, 5_700, |_| {}), 500);
     assert_eq!(b.len(), INLINE_RANGES);
-    assert!(b.heap.is_none());
+    assert!(!b.ranges.are_many());
 }
 
 /// Ranges of several times keep both in the larger table, and go on to be extended there.
@@ -65,7 +65,7 @@ fn the_larger_table_has_the_times_of_the_smaller_one() {
     assert!(before.iter().all(|s| s.at.since(s.first) == 5));
     b.sack(0, 500, 700, |_| {});
     b.sack(0, 2_500, 2_700, |_| {});
-    assert!(b.heap.is_some());
+    assert!(b.ranges.are_many());
     let after: Vec<SentRange> = b.iter(0).collect();
     assert_eq!(after[after.len() - 20..], before[before.len() - 20..]);
     let (end, us) = (2 * INLINE_RANGES as i64 * 1000, 64 * INLINE_RANGES as u64);
@@ -89,7 +89,7 @@ fn the_smaller_table_gets_what_it_has_room_for() {
         for start in [500, 2_500, 4_500] {
             b.sack(0, start, start + 100, |_| {});
         }
-        assert!(b.heap.is_some());
+        assert!(b.ranges.are_many());
         let una = 6_000;
         b.advance(0, una, |_| {});
         let mut end = INLINE_RANGES as Pos * 1000;
@@ -98,7 +98,7 @@ fn the_smaller_table_gets_what_it_has_room_for() {
             b.send(end, at(end as u64), 0);
         }
         b.shrink(end);
-        assert!(b.heap.is_none());
+        assert!(!b.ranges.are_many());
         assert_eq!(b.len(), len.min(INLINE_RANGES - 2));
         assert_eq!(b.check(una, end), Ok(()));
     }
