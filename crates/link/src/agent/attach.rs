@@ -158,7 +158,7 @@ impl Agent {
             Message::File { .. } => Err(Refusal::NoResources),
             Message::Join(_) | Message::Child(..) => Err(Refusal::UnknownSession),
             Message::Eventfd { waiter, ask } => {
-                let made = self.session.make_eventfd(waiter, || Some(None));
+                let made = self.relay.session.make_eventfd(waiter, || Some(None));
                 match made {
                     Some(fd) => {
                         let answer = Message::Eventfd { waiter, ask };
@@ -191,7 +191,11 @@ impl Agent {
     }
 
     fn make_owner(&mut self, number: u64, socket: SocketId, signals: u32, ask: u64) {
-        let raises = self.session.owners().make(socket, signals, |_| Some(None));
+        let raises = self
+            .relay
+            .session
+            .owners()
+            .make(socket, signals, |_| Some(None));
         let answer = Message::Owner {
             socket,
             signals,
@@ -201,7 +205,7 @@ impl Agent {
     }
 
     fn join(&mut self, number: u64, theirs: &Versions) {
-        let refused = if !theirs.include(&self.session.agreed()) {
+        let refused = if !theirs.include(&self.relay.session.agreed()) {
             Some(Refusal::Version)
         } else {
             None
@@ -212,9 +216,9 @@ impl Agent {
         };
         match joined {
             Ok(channel) => {
-                let geometry = *self.session.geometry();
+                let geometry = *self.relay.session.geometry();
                 let welcome = Message::Welcome(u32::from(channel), geometry);
-                let fds = [self.session.memory_fd(), self.doorbell.as_fd()];
+                let fds = [self.relay.session.memory_fd(), self.doorbell.as_fd()];
                 self.attach.answer(number, &welcome, &fds);
             }
             Err(why) => self.attach.answer(number, &Message::Refused(why), &[]),
@@ -233,9 +237,9 @@ impl Agent {
         }
         let admitted = self.processes.attach(peer).ok_or(Refusal::NoChannel)?;
         if let Some(name) = admitted.replaces {
-            self.session.wakeups.free_waiters_of(name);
+            self.relay.session.wakeups.free_waiters_of(name);
         }
-        self.session.open_channel(admitted.channel);
+        self.relay.session.open_channel(admitted.channel);
         if known.is_none() {
             self.watch_process(admitted.channel);
         }
@@ -249,7 +253,7 @@ impl Agent {
         }
         // It may have claimed its channel before that was noticed here.
         if let Ok(channel) = u16::try_from(channel) {
-            self.session.pending.flag_channel(channel);
+            self.relay.session.pending.flag_channel(channel);
         }
         Ok(())
     }

@@ -2,9 +2,9 @@
 //!
 //! It is always taken: whatever programs are told of finds room, or waits in their sockets.
 
-use super::ends::IDLE_FOR;
+use super::AgentError;
+use super::relay::{IDLE_FOR, Relay};
 use super::sockets::Socket;
-use super::{Agent, AgentError};
 use crate::link::LinkError;
 use crate::protocol::{Accepted, Message, Table, Words};
 use longshore_hostif::adapter::{AdapterSession, Subscribers};
@@ -48,7 +48,7 @@ fn place(
     Ok(())
 }
 
-impl Agent {
+impl Relay {
     /// Does what the engine's end says; whether it has said anything.
     pub(super) fn handle_messages(&mut self) -> Result<bool, AgentError> {
         let mut any = false;

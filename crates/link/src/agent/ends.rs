@@ -4,14 +4,9 @@
 //! time to time for those of which nothing tells.
 
 use super::{Agent, CARE_EVERY};
-use crate::protocol::Message;
 use longshore_hostif::agent::Ended;
-use longshore_hostif::{Request, STREAM_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use std::time::{Duration, Instant};
-
-/// How long a send stream is idle before its chunks are taken back.
-pub(super) const IDLE_FOR: Duration = Duration::from_millis(100);
+use std::time::Instant;
 
 impl Agent {
     /// Microseconds since the agent began.
@@ -29,10 +24,10 @@ impl Agent {
         let Some(Ended { name, held }) = self.processes.take_ended(channel) else {
             return;
         };
-        self.session.close_channel(channel);
-        self.session.wakeups.free_waiters_of(name);
-        self.asked.retain(|_, asked| asked.channel != channel);
-        for socket in self.sockets.iter_mut() {
+        self.relay.session.close_channel(channel);
+        self.relay.session.wakeups.free_waiters_of(name);
+        self.relay.asked.retain(|_, asked| asked.channel != channel);
+        for socket in self.relay.sockets.iter_mut() {
             socket.subscribers.remove(channel);
         }
         for index in held {
@@ -71,77 +66,8 @@ impl Agent {
     fn release(&mut self, index: u32) {
         let is_anybodys = self.processes.is_held(index) || self.note_transit(index);
         if !is_anybodys {
-            self.close_orphan(index);
+            self.relay.close_orphan(index);
         }
-    }
-
-    /// Closes a socket that nobody has; what its program has written is delivered, unless it has
-    /// said that closing it resets its connection (SO_LINGER).
-    fn close_orphan(&mut self, index: u32) {
-        let Some(socket) = self.sockets.at(index).filter(|s| !s.is_orphan) else {
-            return;
-        };
-        socket.is_orphan = true;
-        // As its program has noted, checked as if it had said so.
-        let noted = self.session.blocks().edges_noted(socket.id);
-        let linger = self.session.blocks().linger_noted(socket.id);
-        let (written, read) = noted.unwrap_or((socket.relayed, socket.consumed));
-        let most = socket.edges.snd_acked.saturating_add(STREAM_MAX);
-        let close = Request::Close {
-            socket: socket.id,
-            snd_edge: if written <= most {
-                written
-            } else {
-                socket.relayed
-            },
-            rcv_consumed: if read <= socket.placed {
-                read
-            } else {
-                socket.consumed
-            },
-            linger: linger.filter(|seconds| *seconds == 0),
-        };
-        self.send(close);
-    }
-
-    /// A socket's Close has gone. Its block is kept until the engine's end is done with it.
-    pub(super) fn finish_close(&mut self, index: u32) {
-        let Some(mut socket) = self.sockets.remove(index) else {
-            return;
-        };
-        self.session.owners().forget(index);
-        let slab = &mut self.session.receive;
-        socket.consume(socket.placed, slab);
-        self.sockets.leaving.insert(socket.name, socket.id);
-        let mut refused: Vec<_> = Vec::new();
-        for (_, index) in std::mem::take(&mut socket.unaccepted) {
-            if let Some(mut connection) = self.sockets.remove(index) {
-                connection.consume(connection.placed, &mut self.session.receive);
-                self.session.blocks().give_back(connection.id);
-                refused.push((connection.name, connection.relayed, connection.consumed));
-            }
-        }
-        let listener = socket.name;
-        self.sockets.waiting.retain(|waiting| {
-            if waiting.listener == listener {
-                refused.push((waiting.socket, 0, 0));
-            }
-            waiting.listener != listener
-        });
-        for (socket, snd_edge, rcv_consumed) in refused {
-            let reset = Request::Close {
-                socket,
-                snd_edge,
-                rcv_consumed,
-                linger: Some(0),
-            };
-            self.link.out.put(&Message::Descriptor(reset.encode()));
-        }
-    }
-
-    /// When the send stream that has been idle longest is to be looked at.
-    pub(super) fn next_idle(&self) -> Option<Instant> {
-        self.idle.front().map(|(at, _)| *at)
     }
 
     /// Whether processes, or sockets, are to be looked at that nothing tells of.
@@ -155,13 +81,13 @@ impl Agent {
 
     /// Whether nobody is left, and sockets are.
     fn is_deserted(&self) -> bool {
-        self.attach.has_ended() && !self.processes.are_any() && !self.sockets.is_empty()
+        self.attach.has_ended() && !self.processes.are_any() && !self.relay.sockets.is_empty()
     }
 
     /// Looks after what nothing tells of, from time to time.
     pub(super) fn take_care(&mut self) {
         let now = Instant::now();
-        self.take_idle_chunks(now);
+        self.relay.take_idle_chunks(now);
         if now < self.care_at || !self.wants_care() {
             return;
         }
@@ -178,36 +104,18 @@ impl Agent {
         for index in self.processes.drop_stale_reservations(us) {
             self.release(index);
         }
-        let (processes, sockets) = (&self.processes, &mut self.sockets);
+        let (processes, sockets) = (&self.processes, &mut self.relay.sockets);
         let lost = {
             let is_there: std::collections::HashSet<u32> = sockets.blocks().into_iter().collect();
             let has_arrived = |_, index| !is_there.contains(&index) || processes.is_held(index);
             self.in_transit.take_lost(us, has_arrived)
         };
         for index in lost {
-            self.close_orphan(index);
+            self.relay.close_orphan(index);
         }
         if self.is_deserted() {
-            for index in self.sockets.blocks() {
-                self.close_orphan(index);
-            }
-        }
-    }
-
-    /// Takes back the chunks of send streams that are idle.
-    fn take_idle_chunks(&mut self, now: Instant) {
-        while let Some((at, id)) = self.idle.front().copied()
-            && at <= now
-        {
-            self.idle.pop_front();
-            let Some(socket) = self.sockets.get(id) else {
-                continue;
-            };
-            socket.is_idle_noted = false;
-            if socket.edges.snd_acked == socket.relayed {
-                self.session
-                    .send_slab()
-                    .take_chunks(id.index, socket.relayed);
+            for index in self.relay.sockets.blocks() {
+                self.relay.close_orphan(index);
             }
         }
     }

@@ -5,7 +5,8 @@
 //! | --- | --- |
 //! | `attach` | the Unix socket at which programs join, and what they ask over it |
 //! | `sockets` | what it keeps of each socket |
-//! | `requests` | what programs ask: sent on, with what they write |
+//! | `requests` | what programs ask |
+//! | `relay` | the link and the session: what is asked is sent on, with what programs write |
 //! | `deliver` | what the engine's end says: placed and told |
 //! | `ends` | processes that end, and closing what nobody has any more |
 //!
@@ -15,6 +16,7 @@
 mod attach;
 mod deliver;
 mod ends;
+mod relay;
 mod requests;
 mod sockets;
 
@@ -24,12 +26,11 @@ use attach::Attach;
 use longshore_hostif::adapter::{AdapterSession, UnderWay};
 use longshore_hostif::agent::{InTransit, Processes};
 use longshore_hostif::attach::SessionOptions;
-use longshore_hostif::{ArenaError, CHUNK, Request, Route, SocketId};
+use longshore_hostif::{ArenaError, CHUNK, Route};
 use longshore_ring::{Doorbell, EventfdSignaler};
+use relay::Relay;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use sockets::Sockets;
-use std::collections::{HashMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,39 +70,21 @@ pub enum AgentError {
     System(&'static str, Errno),
 }
 
-/// The process and the request that the engine is to answer.
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    channel: u16,
-    tag: u32,
-    waiter: Option<u16>,
-    socket: SocketId,
-}
-
 /// The host's end of a link.
 pub struct Agent {
-    link: Link,
+    relay: Relay,
     epoll: OwnedFd,
     /// The link is watched for room, too.
     watches_room: bool,
     /// The process that has started this has said something, or ended.
     starter_has_ended: bool,
     attach: Attach,
-    session: AdapterSession,
     /// Programs ring it when the agent sleeps.
     doorbell: Doorbell,
     processes: Processes,
     in_transit: InTransit,
-    sockets: Sockets,
-    /// What waits for an answer of the engine's, by the tags that go over the link.
-    asked: HashMap<u32, Asked>,
-    next_tag: u32,
-    /// Requests that have not gone yet, or not all of them: the link takes no more.
-    unsent: VecDeque<Request>,
     /// Channels whose processes take no answers.
     stalled: Vec<u16>,
-    /// Sockets whose send streams became idle, and when.
-    idle: VecDeque<(Instant, SocketId)>,
     care_at: Instant,
     began: Instant,
     /// What the engine reached when this began.
@@ -137,27 +120,21 @@ impl Agent {
         let uid = rustix::process::geteuid().as_raw();
         let agent = Self {
             processes: Processes::of(&session, uid),
-            link,
+            relay: Relay::new(link, session),
             epoll,
             watches_room: false,
             starter_has_ended: false,
             attach,
-            session,
             doorbell,
             in_transit: InTransit::default(),
-            sockets: Sockets::default(),
-            asked: HashMap::new(),
-            next_tag: 0,
-            unsent: VecDeque::new(),
             stalled: Vec::new(),
-            idle: VecDeque::new(),
             care_at: Instant::now(),
             began: Instant::now(),
             routes: table.routes.clone(),
         };
-        agent.set_table(&table);
+        agent.relay.set_table(&table);
         for (fd, mark) in [
-            (agent.link.fd(), LINK),
+            (agent.relay.link.fd(), LINK),
             (agent.attach.listener.as_fd(), LISTENER),
             (agent.doorbell.as_fd(), DOORBELL),
         ] {
@@ -194,20 +171,20 @@ impl Agent {
                 Err(error) => break Err(error),
             }
         };
-        self.session.header().mark_closed();
-        self.session.wake_everybody();
+        self.relay.session.header().mark_closed();
+        self.relay.session.wake_everybody();
         ended
     }
 
     fn turn(&mut self, starter: &OwnedFd) -> Result<(), AgentError> {
-        let came = self.link.receive();
-        let handled = self.handle_messages()?;
+        let came = self.relay.link.receive();
+        let handled = self.relay.handle_messages()?;
         came?;
         let took = self.take_requests();
         self.take_care();
-        self.hand_over_waiting()?;
+        self.relay.hand_over_waiting()?;
         self.publish();
-        self.link.send()?;
+        self.relay.link.send()?;
         if !took && !handled {
             self.sleep()?;
         } else {
@@ -221,44 +198,45 @@ impl Agent {
     }
 
     fn publish(&mut self) {
-        self.session.publish();
-        self.session.wake(WOKEN_A_TURN);
-        self.session.release_requests(UnderWay::Nothing);
+        self.relay.session.publish();
+        self.relay.session.wake(WOKEN_A_TURN);
+        self.relay.session.release_requests(UnderWay::Nothing);
     }
 
     /// Sleeps until something is to be done.
     fn sleep(&mut self) -> Result<(), AgentError> {
-        let is_held_up = self.link.out.is_congested();
-        self.session.pending.declare_asleep();
-        let timeout =
-            if self.session.owes_wakeups() || (!is_held_up && self.session.still_has_requests()) {
-                Some(Duration::ZERO)
-            } else {
-                let now = Instant::now();
-                let left = |at: Instant| at.saturating_duration_since(now);
-                let timeouts = [
-                    (!self.stalled.is_empty()).then_some(STALLED_FOR),
-                    self.next_idle().map(left),
-                    self.wants_care().then(|| left(self.care_at)),
-                ];
-                timeouts.into_iter().flatten().min()
-            };
+        let is_held_up = self.relay.link.out.is_congested();
+        self.relay.session.pending.declare_asleep();
+        let timeout = if self.relay.session.owes_wakeups()
+            || (!is_held_up && self.relay.session.still_has_requests())
+        {
+            Some(Duration::ZERO)
+        } else {
+            let now = Instant::now();
+            let left = |at: Instant| at.saturating_duration_since(now);
+            let timeouts = [
+                (!self.stalled.is_empty()).then_some(STALLED_FOR),
+                self.relay.next_idle().map(left),
+                self.wants_care().then(|| left(self.care_at)),
+            ];
+            timeouts.into_iter().flatten().min()
+        };
         let slept = self.take_events(timeout);
-        self.session.pending.declare_awake();
+        self.relay.session.pending.declare_awake();
         for channel in std::mem::take(&mut self.stalled) {
-            self.session.pending.flag_channel(channel);
+            self.relay.session.pending.flag_channel(channel);
         }
         slept
     }
 
     fn take_events(&mut self, timeout: Option<Duration>) -> Result<(), AgentError> {
-        let wants_room = self.link.wants_room();
+        let wants_room = self.relay.link.wants_room();
         if wants_room != self.watches_room {
             self.watches_room = wants_room;
             let mut flags = epoll::EventFlags::IN;
             flags.set(epoll::EventFlags::OUT, wants_room);
             let mark = epoll::EventData::new_u64(LINK);
-            epoll::modify(&self.epoll, self.link.fd(), mark, flags)
+            epoll::modify(&self.epoll, self.relay.link.fd(), mark, flags)
                 .map_err(|e| AgentError::System("watch", e))?;
         }
         let mut events = [MaybeUninit::<epoll::Event>::uninit(); 64];
@@ -304,25 +282,32 @@ impl Agent {
     fn is_finished(&self) -> bool {
         self.attach.has_ended()
             && !self.processes.are_any()
-            && self.unsent.is_empty()
-            && self.sockets.is_empty()
+            && self.relay.has_sent_all()
+            && self.relay.sockets.is_empty()
     }
 
     /// Says that nothing follows, and waits until that and all before it has gone.
     fn send_bye(&mut self) -> Result<(), AgentError> {
-        self.link.out.put(&Message::Bye);
+        self.relay.link.out.put(&Message::Bye);
         let until = Instant::now() + DELIVERY_LIMIT;
         loop {
-            self.link.send()?;
+            self.relay.link.send()?;
             let left = until.saturating_duration_since(Instant::now());
-            if self.link.out.is_empty() || left.is_zero() {
+            if self.relay.link.out.is_empty() || left.is_zero() {
                 return Ok(());
             }
             // What comes in is of no interest any more, but in the way of what goes.
             self.take_events(Some(left))?;
-            self.link.receive()?;
-            while self.link.parser.peek().map_err(LinkError::from)?.is_some() {
-                self.link.parser.take();
+            self.relay.link.receive()?;
+            while self
+                .relay
+                .link
+                .parser
+                .peek()
+                .map_err(LinkError::from)?
+                .is_some()
+            {
+                self.relay.link.parser.take();
             }
         }
     }
