@@ -91,7 +91,7 @@ impl DatagramOutput<'_> {
         self.endpoints.sockets.arm_quiet_datagram(key, now);
         if more {
             self.endpoints.sockets.have_datagrams = true;
-            self.endpoints.sockets.have_more_to_pass |= !self.link.own.is_empty();
+            self.endpoints.sockets.have_more_to_pass |= !self.link.output.own.is_empty();
             self.endpoints.sockets.touch(key);
         }
         false

@@ -83,7 +83,9 @@ impl Endings<'_> {
                 // What comes now is nobody's, and the port is free again, though what was
                 // written is still to be sent from it.
                 for group in std::mem::take(&mut d.groups) {
-                    self.link.leave_group(group, now);
+                    self.link
+                        .groups
+                        .leave(group, now, &mut self.link.output.device);
                 }
                 if let Some(local) = socket.local {
                     self.endpoints.demux.udp.release(local.port(), key);
@@ -254,7 +256,8 @@ impl Endings<'_> {
             }
             Kind::Datagram(d) => {
                 for group in &d.groups {
-                    self.link.leave_group(*group, self.now);
+                    let device = &mut self.link.output.device;
+                    self.link.groups.leave(*group, self.now, device);
                 }
                 if let Some(local) = socket.local {
                     self.endpoints.demux.udp.release(local.port(), key);

@@ -1,13 +1,13 @@
 //! The common path out: the headers of a connection, made once and patched for each
 //! segment.
 //!
-//! Owns [`Headers`], which a connection keeps, and [`Link::send_plain`], which
+//! Owns [`Headers`], which a connection keeps, and [`IpOutput::send_plain`], which
 //! `output` calls for segments with a plain header on their way over the port. All
 //! else, and what goes to ourselves, is built header by header in `link`.
 
 use crate::address_pair::{AddressPair, Service};
 use crate::bytes::put;
-use crate::link::{Device, Link, tcp_ipv4_header, tcp_ipv6_header};
+use crate::link::{Device, IpOutput, Link, tcp_ipv4_header, tcp_ipv6_header};
 use longshore_frames::{GsoKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::{Ipv4Template, Ipv6Template};
 use longshore_tcp::PlainTransmit;
@@ -74,7 +74,7 @@ impl Headers {
         let mut bytes = [0; ethernet::HEADER_LEN];
         EthernetHeader {
             destination: neighbor,
-            source: link.device.mac(),
+            source: link.output.device.mac(),
             ether_type,
         }
         .emit(&mut bytes);
@@ -90,7 +90,7 @@ impl Headers {
     #[inline]
     fn are_good(&self, link: &Link, neighbor: MacAddr, service: Service) -> bool {
         let (macs, _) = self.ethernet.as_chunks::<{ size_of::<MacAddr>() }>();
-        *macs == [neighbor.0, link.device.mac().0] && self.ip.is_of(service)
+        *macs == [neighbor.0, link.output.device.mac().0] && self.ip.is_of(service)
     }
 
     /// Brings `kept` up to date: segments from one address and port to the other go to this
@@ -112,7 +112,7 @@ impl Headers {
     }
 }
 
-impl Link {
+impl IpOutput {
     /// Sends a segment over the port: its headers from `headers`, its checksum made
     /// here or by the port. `payload` has all of its payload.
     #[inline]
@@ -143,7 +143,7 @@ impl Link {
 }
 
 impl Device {
-    /// As [`Link::send_plain`], where `write` writes the IP header of `IP_LEN` bytes.
+    /// As [`IpOutput::send_plain`], where `write` writes the IP header of `IP_LEN` bytes.
     #[inline]
     fn send_behind<const IP_LEN: usize>(
         &mut self,
@@ -272,7 +272,9 @@ mod tests {
         let (mut kept, service) = (None, service(63, 2));
         let headers = *Headers::keep(&mut kept, &link, addresses, PORTS, neighbor, service);
         assert_eq!(kept, Some(headers));
-        link.send_plain(&headers, &segment, &payload).unwrap();
+        link.output
+            .send_plain(&headers, &segment, &payload)
+            .unwrap();
 
         let plain = segment.header;
         let header = TcpHeader {
@@ -289,15 +291,16 @@ mod tests {
             },
         };
         let gso = (segment.payload_len > u32::from(mss)).then_some(mss);
-        link.send_segment(
-            addresses,
-            NextHop::Neighbor(neighbor),
-            service,
-            &header,
-            &payload,
-            gso,
-        )
-        .unwrap();
+        link.output
+            .send_segment(
+                addresses,
+                NextHop::Neighbor(neighbor),
+                service,
+                &header,
+                &payload,
+                gso,
+            )
+            .unwrap();
 
         let mut frames = [vec![0; 70_000], vec![0; 70_000]];
         let metas = frames.each_mut().map(|f| wire.recv(f).unwrap().unwrap());
@@ -352,7 +355,7 @@ mod tests {
     fn another_way_makes_other_headers() {
         let (port, _wire) = pair(&MemoryConfig::default());
         let mut link = link(port);
-        let our_mac = link.device.mac();
+        let our_mac = link.output.device.mac();
         for addresses in both_versions() {
             let mut kept = None;
             let mut keep = |link: &Link, neighbor, service| {
@@ -368,10 +371,10 @@ mod tests {
             let nearer = keep(&link, ways[1], service(63, 8));
             assert_ne!(marked.ip, nearer.ip);
             // The interface has another address now.
-            link.device.set_mac(MacAddr([2, 0, 0, 0, 0, 77]));
+            link.output.device.set_mac(MacAddr([2, 0, 0, 0, 0, 77]));
             let moved = keep(&link, ways[1], service(63, 8));
-            assert_eq!(moved.ethernet[6..12], link.device.mac().0);
-            link.device.set_mac(our_mac);
+            assert_eq!(moved.ethernet[6..12], link.output.device.mac().0);
+            link.output.device.set_mac(our_mac);
         }
     }
 }

@@ -194,7 +194,7 @@ impl Flush<'_> {
         // What makes a report worth its while beside the edges themselves.
         let mut also = events.contains(Events::URGENT);
         if events.contains(Events::SND_ACKED) {
-            self.link.hops.confirm(c.remote.ip(), self.now);
+            self.link.output.hops.confirm(c.remote.ip(), self.now);
             sent_for_others = socket.forwarding.is_some().then(|| c.tcb.snd_acked());
             let size = socket.options.send_buffer;
             let wanted = c.send_buffer_wanted(size, senders, self.now);

@@ -60,7 +60,7 @@ impl Socket {
             (None, false) => Err(RequestError::AddressNotAvailable),
             (None, true) if d.groups.len() == MOST_OF_SOCKET => Err(RequestError::TooManyGroups),
             (None, true) => {
-                if !link.join_group(group, now) {
+                if !link.groups.join(group, now, &mut link.output.device) {
                     return Err(RequestError::TooManyGroups);
                 }
                 d.groups.push(group);
@@ -68,7 +68,7 @@ impl Socket {
             }
             (Some(at), false) => {
                 d.groups.swap_remove(at);
-                link.leave_group(group, now);
+                link.groups.leave(group, now, &mut link.output.device);
                 Ok(())
             }
         }

@@ -156,7 +156,7 @@ impl PacketInput<'_> {
     /// A frame from the port of which nothing is known beforehand.
     pub(crate) fn frame<'p>(&mut self, frame: &'p [u8], meta: &RxMeta) -> Arrived<'p> {
         let gso = meta.gso.map_or(0, |g| g.size);
-        if self.responder.link.device.is_bare() {
+        if self.responder.link.output.device.is_bare() {
             return if is_ipv6(frame) {
                 self.packet6(frame, meta.checksum, gso, false)
             } else {
@@ -168,7 +168,7 @@ impl PacketInput<'_> {
             Err(e) => return self.drop_wire(e),
         };
         let broadcast = !header.destination.is_unicast();
-        if !broadcast && header.destination != self.responder.link.device.mac() {
+        if !broadcast && header.destination != self.responder.link.output.device.mac() {
             return self.drop(EngineDrop::NotOurMac);
         }
         let payload = frame.get(ethernet::HEADER_LEN..).unwrap_or_default();
@@ -231,7 +231,7 @@ impl PacketInput<'_> {
                     Err(reason) => return self.drop_net(reason),
                 }
             }
-            Err(DropReason::NotForUs) if self.responder.link.asks_dhcp() => {
+            Err(DropReason::NotForUs) if self.responder.link.auto.asks_dhcp() => {
                 return self.dhcp_packet(packet, checksum);
             }
             Err(reason) => return self.drop_net(reason),
@@ -365,6 +365,7 @@ impl PacketInput<'_> {
                 let taken = self
                     .responder
                     .link
+                    .groups
                     .take_igmp(&ip, payload, self.responder.now);
                 taken.map_or_else(|e| self.drop_wire(e), |()| Arrived::Nothing)
             }

@@ -1,14 +1,15 @@
 //! The way out: routes, neighbours and the port.
 //!
 //! Owns [`Link`], which is composed of parts. Each owns its fields, and what needs one part alone
-//! borrows that: `output` builds packets and asks `hops` for their way, input asks `addresses`
-//! whether a packet is for us. The methods of [`Link`] take several.
+//! borrows that: input asks `addresses` whether a packet is for us, and what has its next hop goes
+//! to `output`. The methods of [`Link`] take several.
 //!
 //! | part | contents | file |
 //! | --- | --- | --- |
-//! | `device` | the port, what it can do, our hardware address; frames out | `device.rs` |
+//! | `output` | packets out by a next hop that is known | `ip_output.rs`, `packets.rs`, `whole.rs`, `held.rs` |
+//! | `output.device` | the port, what it can do, our hardware address; frames out | `device.rs` |
+//! | `output.hops` | routes, neighbours, and the packets that wait for these | `next_hops.rs`, `routing.rs` |
 //! | `addresses` | our own addresses | `local_addresses.rs` |
-//! | `hops` | routes, neighbours, and the packets that wait for these | `next_hops.rs`, `routing.rs` |
 //! | `auto` | DHCP's client and what routers advertise | `automatic.rs` |
 //! | `groups` | groups that programs have joined | `memberships.rs` |
 //! | `announcing` | what is done when the link has come back | `link_return.rs` |
@@ -16,6 +17,7 @@
 pub(crate) mod automatic;
 mod device;
 mod held;
+mod ip_output;
 mod link_return;
 mod local_addresses;
 mod memberships;
@@ -27,35 +29,37 @@ pub(crate) mod v6;
 mod whole;
 
 use crate::address_pair::headers_of_segment;
-use crate::bytes::{part, put};
 use crate::secrets::{Purpose, Secrets};
 use automatic::{Automatic, AutomaticState};
 pub(crate) use device::Device;
+pub(crate) use ip_output::IpOutput;
 use link_return::Announcements;
 use local_addresses::{LocalAddresses, LocalAddresses6};
-use longshore_frames::{GsoKind, LinkKind, Port, PortError};
+use longshore_frames::{GsoKind, LinkKind, Port};
 use longshore_net::pmtu::PathMtu;
 use longshore_net::{Cidr, Instant as NetInstant};
 use longshore_tcp::{FastOpenCache, Instant};
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
-use longshore_wire::ethernet::{self, EtherType};
-use longshore_wire::ipv4::{self, Ipv4Header};
+use longshore_wire::{ethernet, ipv4, ipv6};
 use memberships::Memberships;
 use next_hops::NextHops;
 pub(crate) use packets::{tcp_ipv4_header, tcp_ipv6_header};
 use routing::{AddressError, routes};
-use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};
 pub(crate) use whole::WholeMessage;
 
 /// What every link of IPv6 takes (RFC 8200 section 5), in bytes.
 const LEAST_MTU_V6: usize = 1280;
-/// The longest link and IP header that we write.
-pub(crate) const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+/// The longest link and IP header of IPv4 that we write.
+const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
 /// Room for all headers of a segment.
-pub(crate) const HEADER_ROOM: usize = LOWER_HEADERS + longshore_wire::tcp::MAX_HEADER_LEN;
+const HEADER_ROOM: usize = LOWER_HEADERS + longshore_wire::tcp::MAX_HEADER_LEN;
+/// As [`LOWER_HEADERS`], of IPv6.
+const LOWER_HEADERS_V6: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN;
+/// As [`HEADER_ROOM`], of IPv6.
+const HEADER_ROOM_V6: usize = LOWER_HEADERS_V6 + longshore_wire::tcp::MAX_HEADER_LEN;
 
 /// Where a packet to some destination goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,27 +111,20 @@ pub struct Interface<'a> {
 
 /// The way out: parts that own their fields, and what takes several of them.
 pub(crate) struct Link {
-    /// The interface that frames go through.
-    pub(crate) device: Device,
+    /// What sends packets whose next hop is known.
+    pub(crate) output: IpOutput,
     pub(crate) addresses: LocalAddresses,
-    /// Routes and neighbours.
-    pub(crate) hops: NextHops,
     pub(crate) pmtu: PathMtu,
     /// What servers have shown of Fast Open.
     pub(crate) fast_open: FastOpenCache,
     /// A datagram that is put together, to be cut in another way; kept for its memory.
     pub(crate) scratch: Vec<u8>,
-    /// Those of the last packets of both versions that may be fragmented.
-    identification: u16,
-    identification6: u32,
     /// Our addresses are still to be announced.
     announcing: Announcements,
-    /// Packets to ourselves, on their way in again.
-    pub(crate) own: VecDeque<OwnPacket>,
     /// Where addresses come from that nobody has typed.
-    auto: Option<Box<AutomaticState>>,
+    pub(crate) auto: Box<AutomaticState>,
     /// The groups that programs have joined.
-    groups: Memberships,
+    pub(crate) groups: Memberships,
 }
 
 pub(crate) fn net_time(now: Instant) -> NetInstant {
@@ -162,7 +159,7 @@ impl Link {
         let (v4, v6) = by_version(addresses)?;
         let ethernet = capabilities.link != LinkKind::Ip;
         let auto = AutomaticState::new(automatic, capabilities, v4, gateways, secrets, now)?;
-        let routers = auto.as_ref().and_then(|auto| auto.routers.as_ref());
+        let routers = auto.routers();
         let v6 = match v6[..] {
             [] if routers.is_none() => None,
             _ if capabilities.mtu < LEAST_MTU_V6 => {
@@ -176,22 +173,20 @@ impl Link {
                 now,
             )?),
         };
-        if v4.is_none() && v6.is_none() && auto.is_none() {
+        if v4.is_none() && v6.is_none() && !auto.is_any() {
             return Err(AddressError::None);
         }
         let addresses = LocalAddresses::new(v4, v6, loopback);
         let routes = routes(v4, addresses.on_link6(), gateways, ethernet)?;
+        let hops = NextHops::new(routes, gateways);
+        let identification6 = secrets.number(Purpose::Identification6) as u32;
         let mut link = Self {
-            device,
+            output: IpOutput::new(device, hops, identification6),
             addresses,
-            hops: NextHops::new(routes, gateways),
             pmtu: PathMtu::new(),
             fast_open: FastOpenCache::new(),
             scratch: Vec::new(),
-            identification: 1,
-            identification6: secrets.number(Purpose::Identification6) as u32,
             announcing: Announcements::OFF,
-            own: VecDeque::new(),
             auto,
             groups: Memberships::new(secrets),
         };
@@ -201,7 +196,7 @@ impl Link {
 
     /// The port's interface has come, changed or gone.
     pub(crate) fn take_port_events(&mut self, now: Instant) {
-        let has_returned = self.device.take_events();
+        let has_returned = self.output.device.take_events();
         self.show_addresses();
         if has_returned {
             self.link_returned(now);
@@ -216,7 +211,7 @@ impl Link {
             _ if self.addresses.contains(to) => return Some(to),
             _ => {}
         }
-        let hop = match self.hops.routes().lookup(to) {
+        let hop = match self.output.hops.routes().lookup(to) {
             Some(hop) => hop,
             None if self.addresses.is_for_all(to) => return self.addresses.source_for_all(to),
             None => return None,
@@ -245,85 +240,9 @@ impl Link {
 
     /// The largest packet of the version of `to` that the link takes.
     pub(crate) fn link_mtu(&self, to: IpAddr) -> usize {
-        let link = self.device.capabilities().mtu.min(65_535);
-        let advised = self.auto.as_ref().and_then(|auto| auto.mtu_to(to));
+        let link = self.output.device.capabilities().mtu.min(65_535);
+        let advised = self.auto.mtu_to(to);
         advised.map_or(link, |advised| link.min(advised))
-    }
-
-    /// The identification of the next IPv4 packet that may be fragmented.
-    #[inline]
-    pub(crate) fn next_identification(&mut self) -> u16 {
-        self.identification = self.identification.wrapping_add(1);
-        self.identification
-    }
-
-    /// Sends an IPv4 packet. `buffer` has the transport header from
-    /// [`LOWER_HEADERS`] on; what stands before it is written here, and the
-    /// transport checksum, by the port if it can.
-    pub(crate) fn send_ipv4(
-        &mut self,
-        ip: &Ipv4Header,
-        hop: NextHop,
-        buffer: &mut [u8; HEADER_ROOM],
-        transport: &Transport<'_>,
-    ) -> Result<(), PortError> {
-        ip.emit(&mut buffer[ethernet::HEADER_LEN..]);
-        let length = transport.len() as u32;
-        let pseudo = Partial::of_pseudo_v4(ip.source, ip.destination, transport.protocol, length);
-        self.send_packet(
-            buffer,
-            LOWER_HEADERS,
-            (EtherType::Ipv4, pseudo),
-            hop,
-            transport,
-        )
-    }
-
-    /// Sends a packet whose IP header stands in `buffer` and whose transport header
-    /// begins at `start`. If its next hop is being asked for, it waits for that; a train of
-    /// packets cannot.
-    #[inline]
-    pub(crate) fn send_packet(
-        &mut self,
-        buffer: &mut [u8],
-        start: usize,
-        (ether_type, pseudo): (EtherType, Partial),
-        hop: NextHop,
-        transport: &Transport<'_>,
-    ) -> Result<(), PortError> {
-        let end = start + transport.header_len;
-        let (own, waits) = (hop == NextHop::Local, hop == NextHop::Resolving);
-        let summed = transport.checksum_at != NO_CHECKSUM;
-        let offload = !own && !waits && summed && self.device.capabilities().tx_checksum;
-        if summed {
-            let sum = if offload {
-                pseudo.unfinished()
-            } else {
-                transport.checksum(pseudo, part(buffer, start..end))
-            };
-            let field = start + transport.checksum_at;
-            put(buffer, field, &sum.to_be_bytes());
-        }
-        if own {
-            let mut packet = part(buffer, ethernet::HEADER_LEN..end).to_vec();
-            transport
-                .payload
-                .iter()
-                .for_each(|p| packet.extend_from_slice(p));
-            let gso = transport.gso.map_or(0, |(_, size)| size);
-            self.own.push_back(OwnPacket { packet, gso });
-            return Ok(());
-        }
-        if waits {
-            self.hold(part(buffer, ethernet::HEADER_LEN..end), transport);
-            return Ok(());
-        }
-        let to = match hop {
-            NextHop::Neighbor(mac) => Some(mac),
-            _ => None,
-        };
-        self.device
-            .send_packet(to, ether_type, (buffer, start), offload, transport)
     }
 }
 

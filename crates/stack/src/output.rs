@@ -86,16 +86,16 @@ impl Socket {
                 return Sent::All;
             }
         };
-        let by_port = link.longest_payload(addresses, hop);
+        let by_port = link.output.longest_payload(addresses, hop);
         let mss = usize::from(c.tcb.mss());
-        let longest_new = match link.longest_new_payload(addresses, by_port) {
+        let longest_new = match link.output.longest_new_payload(addresses, by_port) {
             // Whatever is between here and there, and loses long ones, takes others.
             longer if longer > by_port && !c.tcb.send_status().has_repeated_little() => by_port,
             any => any,
         };
         let (longest, longest_new) = (by_port.max(mss), longest_new.max(mss));
         let used = match hop {
-            NextHop::Neighbor(_) if link.device.capabilities().passes_payload => Use::Pass,
+            NextHop::Neighbor(_) if link.output.device.capabilities().passes_payload => Use::Pass,
             _ => Use::Read,
         };
         let session = sessions.get_unshown_mut(self.session);
@@ -193,7 +193,7 @@ impl<'a> Outlet<'a> {
                     self.service,
                 );
                 let pieces = in_place(pieces.get(..count).unwrap_or_default());
-                let sent = self.link.send_plain(headers, &segment, pieces);
+                let sent = self.link.output.send_plain(headers, &segment, pieces);
                 if sent.is_ok() || !self.is_to_be_read(sent) {
                     break sent;
                 }
@@ -226,7 +226,7 @@ impl<'a> Outlet<'a> {
                 } else {
                     self.gather(segment.payload.clone(), &mut pieces)?
                 };
-                let sent = self.link.send_segment(
+                let sent = self.link.output.send_segment(
                     self.addresses,
                     self.hop,
                     self.service.marked(segment.ecn as u8),

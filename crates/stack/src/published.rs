@@ -71,7 +71,7 @@ fn routes_for_programs(link: &Link, scope: u32) -> Vec<Route> {
         let all = if c.address.is_ipv4() { 32 } else { 128 };
         route(c.address, all, true)
     });
-    let reached = link.hops.routes().iter();
+    let reached = link.output.hops.routes().iter();
     let reached = reached.map(|r| route(r.to.network(), r.to.prefix_len, false));
     own.chain(reached).collect()
 }

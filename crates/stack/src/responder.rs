@@ -105,6 +105,7 @@ impl<'a> Responder<'a> {
         }
         let sent = self
             .link
+            .output
             .send_segment(addresses, hop, service, header, &[], None);
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);

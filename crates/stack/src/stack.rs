@@ -103,13 +103,13 @@ impl Stack {
     /// Its port.
     #[inline]
     pub fn port(&self) -> &dyn Port {
-        self.link.device.port()
+        self.link.output.device.port()
     }
 
     /// Its port, to take frames from and to flush.
     #[inline]
     pub fn port_mut(&mut self) -> &mut dyn Port {
-        self.link.device.port_mut()
+        self.link.output.device.port_mut()
     }
 
     /// The port's interface has come, changed or gone ([`Port::link_events_fd`]).
@@ -155,7 +155,7 @@ impl Stack {
         self.endpoints.sockets.have_work_left()
             || self.endpoints.half_open.are_given_up()
             || self.endpoints.sockets.given_up.are_any()
-            || !self.link.own.is_empty()
+            || !self.link.output.own.is_empty()
             || self.has_late_binds()
     }
 
@@ -212,7 +212,9 @@ impl Stack {
     pub fn receive_bulk(&mut self, buffer: &mut RecvBuffer, is_first: bool) -> Received {
         let received = self.receive_next(buffer, is_first);
         self.endpoints.sessions.at_work = AtWork::Nobodys;
-        received.unwrap_or_else(|| Received::Usual(self.link.device.port_mut().recv_single(buffer)))
+        received.unwrap_or_else(|| {
+            Received::Usual(self.link.output.device.port_mut().recv_single(buffer))
+        })
     }
 
     /// A frame from the port.
@@ -239,7 +241,7 @@ impl Stack {
     /// Takes the packets that were sent to addresses of its own; says how many.
     #[inline]
     pub fn take_own_packets(&mut self) -> usize {
-        if self.link.own.is_empty() {
+        if self.link.output.own.is_empty() {
             return 0;
         }
         self.take_own()
@@ -250,7 +252,7 @@ impl Stack {
     #[inline]
     pub fn handle_timeouts(&mut self) -> bool {
         let any = self.now >= self.next_tick && self.handle_tick();
-        if self.link.take_changed() {
+        if self.link.auto.take_changed() {
             self.endpoints
                 .sessions
                 .publish_routes(&self.link, &self.settings);
@@ -263,7 +265,7 @@ impl Stack {
     #[inline]
     pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
         if self.limits.looked(may_have_more) {
-            let port = self.link.device.port_mut();
+            let port = self.link.output.device.port_mut();
             let notice = self
                 .limits
                 .decide_on_syns(frames, may_have_more, port, self.now);
@@ -346,7 +348,10 @@ impl Stack {
     /// Programs see what this turn has done, and are woken for it.
     #[inline]
     pub fn publish(&mut self) {
-        let under_way = self.endpoints.sockets.under_way(!self.link.own.is_empty());
+        let under_way = self
+            .endpoints
+            .sockets
+            .under_way(!self.link.output.own.is_empty());
         let turn = self.counters.event_loop.turns;
         self.counters.waits.wakeups += self.endpoints.sessions.publish(turn, self.now, under_way);
         #[cfg(debug_assertions)]

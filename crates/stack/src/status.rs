@@ -90,7 +90,7 @@ impl<'a> Status<'a> {
 
     /// The routers to everywhere else.
     pub fn gateways(self) -> &'a [IpAddr] {
-        self.link.hops.gateways()
+        self.link.output.hops.gateways()
     }
 
     /// Whether `ip` is an address of the stack.

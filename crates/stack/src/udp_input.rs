@@ -118,8 +118,8 @@ impl UdpInput<'_> {
             class: ip.class(),
         };
         self.responder.counters.datagrams.received += 1;
-        if header.dst_port == dhcp::CLIENT_PORT && self.responder.link.asks_dhcp() {
-            return self.responder.link.take_dhcp(
+        if header.dst_port == dhcp::CLIENT_PORT && self.responder.link.auto.asks_dhcp() {
+            return self.responder.link.auto.take_dhcp(
                 payload,
                 self.responder.now,
                 self.responder.counters,

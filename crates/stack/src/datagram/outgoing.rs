@@ -189,7 +189,7 @@ impl DatagramSender<'_> {
     fn chosen(&self, record: &DatagramRecord, to: IpAddr) -> Chosen {
         let usual = match to {
             IpAddr::V4(_) => None,
-            IpAddr::V6(_) => self.link.hop_limit(),
+            IpAddr::V6(_) => self.link.auto.hop_limit(),
         };
         let service = Service {
             ttl: record.hops.or(usual).unwrap_or(DEFAULT_TTL),
@@ -231,7 +231,7 @@ impl DatagramSender<'_> {
         let cut = segment != 0 && segment < len;
         // What comes to our own arrives as the port would have it, and of what waits for its
         // next hop each waits for itself.
-        let by_port = self.link.device.capabilities().uso && hop != NextHop::Resolving;
+        let by_port = self.link.output.device.capabilities().uso && hop != NextHop::Resolving;
         if cut && !(by_port || hop == NextHop::Local) {
             let mut whole = std::mem::take(&mut self.link.scratch);
             whole.clear();
@@ -253,6 +253,7 @@ impl DatagramSender<'_> {
         let gso = cut.then_some(segment as u16);
         let sent = self
             .link
+            .output
             .send_udp(addresses, hop, service, &header, payload, gso);
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);

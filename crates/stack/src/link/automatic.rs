@@ -19,6 +19,7 @@ use longshore_net::stable::Identifiers;
 use longshore_net::{Cidr, arp, ndp};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
+use longshore_wire::arp::ArpPacket;
 use longshore_wire::dhcp::{CLIENT_PORT, Reply, SERVER_PORT};
 use longshore_wire::icmpv6::{Icmpv6, NdpOptions};
 use longshore_wire::udp::UdpHeader;
@@ -36,6 +37,13 @@ pub struct Automatic {
     pub routers: Option<Identifiers>,
 }
 
+impl Automatic {
+    /// Whether any are.
+    fn is_any(&self) -> bool {
+        self.dhcp.is_some() || self.routers.is_some()
+    }
+}
+
 /// What has not been found out in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MissingAddress {
@@ -49,9 +57,9 @@ pub enum MissingAddress {
 
 /// Where addresses come from, and what has come.
 pub(crate) struct AutomaticState {
-    pub(crate) dhcp: Option<Client>,
+    dhcp: Option<Client>,
     lease: Option<Lease>,
-    pub(crate) routers: Option<Routers>,
+    routers: Option<Routers>,
     /// The gateways that were typed.
     given: Vec<IpAddr>,
     /// Programs have not been told yet.
@@ -66,12 +74,11 @@ impl AutomaticState {
         gateways: &[IpAddr],
         secrets: &Secrets,
         now: Instant,
-    ) -> Result<Option<Box<Self>>, AddressError> {
-        if automatic.dhcp.is_none() && automatic.routers.is_none() {
-            return Ok(None);
-        }
-        let LinkKind::Ethernet { mac } = capabilities.link else {
-            return Err(AddressError::NobodyToAsk);
+    ) -> Result<Box<Self>, AddressError> {
+        let mac = match capabilities.link {
+            LinkKind::Ethernet { mac } => mac,
+            LinkKind::Ip if automatic.is_any() => return Err(AddressError::NobodyToAsk),
+            LinkKind::Ip => [0; 6],
         };
         let typed = v4.is_some() || gateways.iter().any(IpAddr::is_ipv4);
         if automatic.dhcp.is_some() && typed {
@@ -86,13 +93,73 @@ impl AutomaticState {
             let seed = secrets.number(Purpose::Routers);
             Routers::new(identifiers.clone(), capabilities.mtu, seed, now)
         };
-        Ok(Some(Box::new(Self {
+        Ok(Box::new(Self {
             dhcp: automatic.dhcp.as_ref().map(client),
             lease: None,
             routers: automatic.routers.as_ref().map(routers),
             given: gateways.to_vec(),
             changed: false,
-        })))
+        }))
+    }
+
+    /// Whether anything is found out.
+    pub(super) fn is_any(&self) -> bool {
+        self.dhcp.is_some() || self.routers.is_some()
+    }
+
+    /// Whether a DHCP server gives us our address.
+    #[inline]
+    pub(crate) fn asks_dhcp(&self) -> bool {
+        self.dhcp.is_some()
+    }
+
+    /// What routers advertise, if that is followed.
+    pub(super) fn routers(&self) -> Option<&Routers> {
+        self.routers.as_ref()
+    }
+
+    /// Hop limit of IPv6 packets, if routers have said.
+    pub(crate) fn hop_limit(&self) -> Option<u8> {
+        self.routers.as_ref()?.advice().hop_limit
+    }
+
+    /// Whether addresses or routes are others than when this was last asked.
+    #[inline]
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// A DHCP server has sent this.
+    pub(crate) fn take_dhcp(&mut self, payload: &[u8], now: Instant, counters: &mut Counters) {
+        let Some(client) = &mut self.dhcp else {
+            return;
+        };
+        match Reply::parse(payload) {
+            Ok(reply) => client.handle_reply(&reply, net_time(now)),
+            Err(_) => counters.drop(EngineDrop::BadDhcp),
+        }
+    }
+
+    /// Somebody has sent this: the address that is being tried may be another's.
+    pub(super) fn take_arp(&mut self, packet: &ArpPacket, now: Instant) {
+        if let Some(dhcp) = &mut self.dhcp {
+            dhcp.handle_arp(packet, net_time(now));
+        }
+    }
+
+    /// The link carries frames again: servers and routers are asked again.
+    pub(super) fn link_returned(&mut self, now: Instant) {
+        let now = net_time(now);
+        if let Some(dhcp) = &mut self.dhcp {
+            dhcp.link_returned(now);
+        }
+        if let Some(routers) = &mut self.routers {
+            routers.ask_again(now);
+        }
+    }
+
+    fn next_action(&mut self, now: Instant) -> Option<Action> {
+        self.dhcp.as_mut()?.poll(net_time(now))
     }
 
     /// When something is to be done.
@@ -116,46 +183,13 @@ impl AutomaticState {
 }
 
 impl Link {
-    /// Whether a DHCP server gives us our address.
-    #[inline]
-    pub(crate) fn asks_dhcp(&self) -> bool {
-        self.auto.as_ref().is_some_and(|auto| auto.dhcp.is_some())
-    }
-
-    /// Hop limit of IPv6 packets, if routers have said.
-    pub(crate) fn hop_limit(&self) -> Option<u8> {
-        let routers = self.auto.as_ref()?.routers.as_ref()?;
-        routers.advice().hop_limit
-    }
-
-    /// Whether addresses or routes are others than when this was last asked.
-    #[inline]
-    pub(crate) fn take_changed(&mut self) -> bool {
-        match &mut self.auto {
-            Some(auto) => std::mem::take(&mut auto.changed),
-            None => false,
-        }
-    }
-
     /// What is still to be found out before the first program can run.
     pub(crate) fn missing(&self) -> Option<MissingAddress> {
-        let auto = self.auto.as_ref()?;
-        if auto.dhcp.is_some() && self.addresses.v4().is_none() {
+        if self.auto.asks_dhcp() && self.addresses.v4().is_none() {
             return Some(MissingAddress::Dhcp);
         }
         let made = self.addresses.v6().is_some_and(LocalAddresses6::has_made);
-        (auto.routers.is_some() && !made).then_some(MissingAddress::Router)
-    }
-
-    /// A DHCP server has sent this.
-    pub(crate) fn take_dhcp(&mut self, payload: &[u8], now: Instant, counters: &mut Counters) {
-        let Some(client) = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut()) else {
-            return;
-        };
-        match Reply::parse(payload) {
-            Ok(reply) => client.handle_reply(&reply, net_time(now)),
-            Err(_) => counters.drop(EngineDrop::BadDhcp),
-        }
+        (self.auto.routers.is_some() && !made).then_some(MissingAddress::Router)
     }
 
     /// A router has advertised itself and its link.
@@ -167,7 +201,7 @@ impl Link {
         now: Instant,
         counters: &mut Counters,
     ) {
-        let (Some(auto), Some(v6)) = (&mut self.auto, self.addresses.v6_mut()) else {
+        let Some(v6) = self.addresses.v6_mut() else {
             return;
         };
         let (
@@ -179,7 +213,7 @@ impl Link {
                 retransmit_ms,
                 ..
             },
-        ) = (&mut auto.routers, *message)
+        ) = (&mut self.auto.routers, *message)
         else {
             return;
         };
@@ -195,7 +229,8 @@ impl Link {
         let now = net_time(now);
         let changed = routers.handle_advert(from, &advert, options, &mut v6.addresses, now);
         let advice = routers.advice();
-        self.hops
+        self.output
+            .hops
             .v6
             .set_times(advice.reachable_ms, advice.retransmit_ms);
         if changed {
@@ -205,10 +240,9 @@ impl Link {
 
     /// Another host has an address of ours: makes another in its place if it was made.
     pub(crate) fn replace_address(&mut self, taken: Ipv6Addr, now: Instant) {
-        let (Some(auto), Some(v6)) = (&self.auto, self.addresses.v6_mut()) else {
+        let (Some(routers), Some(v6)) = (&self.auto.routers, self.addresses.v6_mut()) else {
             return;
         };
-        let Some(routers) = &auto.routers else { return };
         let another = routers.replace(taken, &mut v6.addresses, net_time(now));
         if v6.link_local == Some(taken) && another.is_some() {
             v6.link_local = another;
@@ -218,7 +252,7 @@ impl Link {
 
     /// A neighbour does not answer any more, which may be our router.
     pub(crate) fn router_failed(&mut self, neighbor: Ipv6Addr) {
-        let routers = self.auto.as_mut().and_then(|auto| auto.routers.as_mut());
+        let routers = self.auto.routers.as_mut();
         if routers.is_some_and(|routers| routers.unreachable(neighbor)) {
             self.reconfigured();
         }
@@ -226,42 +260,41 @@ impl Link {
 
     /// Does what is due, and asks for what is missing.
     pub(crate) fn poll_automatic(&mut self, now: Instant, counters: &mut Counters) {
-        let routers = self.auto.as_mut().and_then(|auto| auto.routers.as_mut());
-        if let Some(routers) = routers {
+        if let Some(routers) = &mut self.auto.routers {
             let due = routers.poll(net_time(now));
             if due.solicit {
                 // From no address: none is certain yet when it matters (RFC 4861
                 // section 6.3.7 leaves that to us).
                 let message = ndp::router_solicit(Ipv6Addr::UNSPECIFIED, None);
                 let to = MacAddr::of_group(message.destination);
-                self.send_ndp(&message, NextHop::Neighbor(to), counters);
+                self.output
+                    .send_ndp(&message, NextHop::Neighbor(to), counters);
             }
             if due.changed {
                 self.reconfigured();
             }
         }
-        while let Some(action) = self.next_action(now) {
+        while let Some(action) = self.auto.next_action(now) {
             match action {
                 Action::Send(message) => self.send_dhcp(&message, now, counters),
                 Action::Probe(ip) => {
                     // What others say of it must come through.
                     self.show_addresses();
-                    let packet = arp::request(self.device.mac(), Ipv4Addr::UNSPECIFIED, ip);
-                    self.device.send_arp(&packet, MacAddr::BROADCAST, counters);
+                    let packet = arp::request(self.output.device.mac(), Ipv4Addr::UNSPECIFIED, ip);
+                    self.output
+                        .device
+                        .send_arp(&packet, MacAddr::BROADCAST, counters);
                 }
                 Action::Announce(ip) => {
-                    let packet = arp::announcement(self.device.mac(), ip);
-                    self.device.send_arp(&packet, MacAddr::BROADCAST, counters);
+                    let packet = arp::announcement(self.output.device.mac(), ip);
+                    self.output
+                        .device
+                        .send_arp(&packet, MacAddr::BROADCAST, counters);
                 }
                 Action::Configured(lease) => self.lease(Some(lease)),
                 Action::Lost => self.lease(None),
             }
         }
-    }
-
-    fn next_action(&mut self, now: Instant) -> Option<Action> {
-        let client = self.auto.as_mut()?.dhcp.as_mut()?;
-        client.poll(net_time(now))
     }
 
     fn send_dhcp(&mut self, message: &Message, now: Instant, counters: &mut Counters) {
@@ -272,8 +305,7 @@ impl Link {
             self.next_hop_to(to, now, counters)
         };
         if !matches!(hop, NextHop::Neighbor(_)) {
-            let auto = self.auto.as_mut();
-            if let Some(client) = auto.and_then(|auto| auto.dhcp.as_mut()) {
+            if let Some(client) = &mut self.auto.dhcp {
                 client.not_sent(net_time(now));
             }
             return;
@@ -291,6 +323,7 @@ impl Link {
         let service = crate::address_pair::Service::DEFAULT;
         let payload = [IoSlice::new(message.bytes())];
         if self
+            .output
             .send_udp(&addresses, hop, service, &header, &payload, None)
             .is_err()
         {
@@ -300,7 +333,7 @@ impl Link {
 
     /// The address is given back, if a server has given one.
     pub(crate) fn release(&mut self, now: Instant, counters: &mut Counters) {
-        let client = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut());
+        let client = self.auto.dhcp.as_mut();
         if let Some(message) = client.and_then(|client| client.release(net_time(now))) {
             self.send_dhcp(&message, now, counters);
         }
@@ -309,9 +342,7 @@ impl Link {
     /// This lease is ours now, or none. The address of one that is over stays in the list
     /// of addresses, so that the others keep their places there.
     fn lease(&mut self, lease: Option<Lease>) {
-        if let Some(auto) = &mut self.auto {
-            auto.lease = lease;
-        }
+        self.auto.lease = lease;
         self.addresses.set_v4(lease.map(|lease| Cidr {
             address: lease.address.into(),
             prefix_len: lease.prefix_len,
@@ -321,10 +352,13 @@ impl Link {
 
     /// Addresses, networks or routers are others now.
     pub(crate) fn reconfigured(&mut self) {
-        self.hops.forget_last();
+        self.output.hops.forget_last();
         self.show_addresses();
         let v4 = self.addresses.v4_network();
-        let Some(auto) = &mut self.auto else { return };
+        let auto = &mut self.auto;
+        if !auto.is_any() {
+            return;
+        }
         auto.changed = true;
         // What was typed has been checked; what is not there any more does no harm.
         let typed = routes(v4, self.addresses.on_link6(), &auto.given, true);
@@ -373,12 +407,15 @@ impl Link {
                 by(everything(source), router);
             }
         }
-        self.hops.set_routes(routes);
+        self.output.hops.set_routes(routes);
     }
 
     /// Tells the port which addresses are ours, or about to be.
     pub(crate) fn show_addresses(&mut self) {
-        let Some(auto) = &self.auto else { return };
+        let auto = &self.auto;
+        if !auto.is_any() {
+            return;
+        }
         let tried = auto.dhcp.as_ref().and_then(Client::address);
         let tried = tried.filter(|ip| Some(*ip) != self.addresses.v4());
         let own = self
@@ -392,6 +429,6 @@ impl Link {
             .chain(self.addresses.iter6().map(|c| (c.address, c.prefix_len)))
             .collect();
         let dhcp = auto.dhcp.is_some();
-        self.device.show_addresses(&all, dhcp);
+        self.output.device.show_addresses(&all, dhcp);
     }
 }

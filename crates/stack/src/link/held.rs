@@ -3,9 +3,9 @@
 //! section 2.3.2.2).
 //!
 //! What waits here is what nobody else keeps: datagrams, answers, resets. Connections keep
-//! their segments themselves until there is a way. `link` and `v6` call it.
+//! their segments themselves until there is a way. `ip_output`, `neighbors` and `v6` call it.
 
-use super::{Link, NextHop, Transport};
+use super::{IpOutput, Link, NextHop, Transport};
 use crate::counters::{Counters, EngineDrop};
 use longshore_frames::TxFrame;
 use longshore_tcp::Instant;
@@ -34,6 +34,21 @@ fn destination(packet: &[u8]) -> Option<IpAddr> {
 }
 
 impl Link {
+    /// A neighbour has answered: what waits for it goes.
+    pub(crate) fn release_held(&mut self, hop: IpAddr, now: Instant, counters: &mut Counters) {
+        let packets = self.output.hops.release(hop);
+        if packets.is_empty() {
+            return;
+        }
+        let (ether_type, hop) = match hop {
+            IpAddr::V4(hop) => (EtherType::Ipv4, self.next_hop_to(hop, now, counters)),
+            IpAddr::V6(hop) => (EtherType::Ipv6, self.next_hop6(hop, now, counters)),
+        };
+        self.output.send_held(packets, ether_type, hop, counters);
+    }
+}
+
+impl IpOutput {
     /// Keeps a finished packet, its headers from IP's on and its payload, until its next
     /// hop answers.
     #[cold]
@@ -46,24 +61,6 @@ impl Link {
             .for_each(|p| packet.extend_from_slice(p));
         if let Some(to) = destination(&packet) {
             self.hops.hold(to, packet);
-        }
-    }
-
-    /// An IPv4 neighbour has answered: what waits for it goes.
-    pub(crate) fn release_held(&mut self, hop: Ipv4Addr, now: Instant, counters: &mut Counters) {
-        let packets = self.hops.release(hop.into());
-        if !packets.is_empty() {
-            let hop = self.next_hop_to(hop, now, counters);
-            self.send_held(packets, EtherType::Ipv4, hop, counters);
-        }
-    }
-
-    /// As `release_held`, of IPv6.
-    pub(crate) fn release_held6(&mut self, hop: Ipv6Addr, now: Instant, counters: &mut Counters) {
-        let packets = self.hops.release(hop.into());
-        if !packets.is_empty() {
-            let hop = self.next_hop6(hop, now, counters);
-            self.send_held(packets, EtherType::Ipv6, hop, counters);
         }
     }
 
@@ -94,7 +91,7 @@ impl Link {
 
     /// Drops what waits for neighbours that were given up, and counts what has found no
     /// room.
-    pub(crate) fn drop_held(&mut self, failed: &[IpAddr], counters: &mut Counters) {
+    pub(super) fn drop_held(&mut self, failed: &[IpAddr], counters: &mut Counters) {
         for ip in failed {
             let packets = self.hops.release(*ip);
             counters.drop_many(EngineDrop::Unresolved, packets.len() as u64);

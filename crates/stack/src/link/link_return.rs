@@ -5,7 +5,8 @@
 //! announcements that follow. Connections are left alone: they repeat what was lost.
 
 use crate::counters::Counters;
-use crate::link::{Link, NextHop, net_time};
+use crate::link::local_addresses::LocalAddresses;
+use crate::link::{IpOutput, Link, NextHop, net_time};
 use longshore_net::{arp, ndp};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
@@ -42,19 +43,12 @@ impl Link {
     /// addresses now, of those from a DHCP server once one has said that they are good
     /// here (or none has said anything).
     pub(crate) fn link_returned(&mut self, now: Instant) {
-        if self.device.is_bare() {
+        if self.output.device.is_bare() {
             return;
         }
         let at = net_time(now);
-        self.hops.link_returned(now);
-        if let Some(auto) = &mut self.auto {
-            if let Some(dhcp) = &mut auto.dhcp {
-                dhcp.link_returned(at);
-            }
-            if let Some(routers) = &mut auto.routers {
-                routers.ask_again(at);
-            }
-        }
+        self.output.hops.link_returned(now);
+        self.auto.link_returned(now);
         self.groups.v4.tell_again(at);
         self.groups.v6.tell_again(at);
         self.announcing = Announcements {
@@ -62,33 +56,43 @@ impl Link {
             due: now,
         };
     }
+}
 
-    /// Announces our addresses, if it is time.
-    pub(crate) fn poll_announcements(&mut self, now: Instant, counters: &mut Counters) {
-        if self.announcing.left == 0 || now < self.announcing.due {
+impl Announcements {
+    /// Announces our `addresses`, if it is time; that of IPv4 unless it is leased.
+    pub(super) fn poll(
+        &mut self,
+        addresses: &LocalAddresses,
+        is_leased: bool,
+        output: &mut IpOutput,
+        now: Instant,
+        counters: &mut Counters,
+    ) {
+        if self.left == 0 || now < self.due {
             return;
         }
-        self.announcing = Announcements {
-            left: self.announcing.left - 1,
-            due: Instant(now.0.saturating_add(EVERY)),
-        };
-        if let Some(ip) = self.addresses.v4().filter(|_| !self.asks_dhcp()) {
-            let packet = arp::announcement(self.device.mac(), ip);
-            self.device.send_arp(&packet, MacAddr::BROADCAST, counters);
+        self.left -= 1;
+        self.due = Instant(now.0.saturating_add(EVERY));
+        let mac = output.device.mac();
+        if let Some(ip) = addresses.v4().filter(|_| !is_leased) {
+            let packet = arp::announcement(mac, ip);
+            output
+                .device
+                .send_arp(&packet, MacAddr::BROADCAST, counters);
         }
-        let Some(v6) = self.addresses.v6() else {
+        let Some(v6) = addresses.v6() else {
             return;
         };
         // Others are being asked for, and are announced by that.
         let certain: Vec<Ipv6Addr> = v6.preferred().collect();
         if let Some(ours) = v6.link_local.filter(|ip| certain.contains(ip)) {
             // Switches must let through what is for us.
-            self.report_own_groups(ours, Record::Joined, counters);
+            addresses.report_groups(ours, Record::Joined, output, counters);
         }
         for ip in certain {
-            let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, self.device.mac(), true);
+            let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, mac, true);
             let to = MacAddr::of_group(message.destination);
-            self.send_ndp(&message, NextHop::Neighbor(to), counters);
+            output.send_ndp(&message, NextHop::Neighbor(to), counters);
         }
     }
 }

@@ -4,8 +4,10 @@
 //! whether an address is ours, or which of ours to use, borrows it alone. `automatic` changes it,
 //! and `v6` asks on the link for the addresses that are to be ours.
 
-use super::net_time;
 use super::routing::AddressError;
+use super::{IpOutput, net_time};
+use crate::bytes::part;
+use crate::counters::Counters;
 use crate::secrets::{Purpose, Secrets};
 use longshore_hostif::{loopback_at, loopback_place};
 use longshore_net::Cidr;
@@ -13,7 +15,9 @@ use longshore_net::address6::{Addresses, State};
 use longshore_net::router::Routers;
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
+use longshore_wire::icmpv6::mld;
 use longshore_wire::ipv6::link_local;
+use longshore_wire::membership::Record;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Addresses are asked for within this time, in microseconds (RFC 4862 section 5.4.2).
@@ -123,6 +127,23 @@ impl LocalAddresses {
     /// Our IPv6 address on the link itself.
     pub(super) fn link_local(&self) -> Option<Ipv6Addr> {
         self.v6.as_ref()?.link_local
+    }
+
+    /// Reports the groups of our IPv6 addresses to switches and routers, from the address `from`.
+    pub(super) fn report_groups(
+        &self,
+        from: Ipv6Addr,
+        record: Record,
+        output: &mut IpOutput,
+        counters: &mut Counters,
+    ) {
+        const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
+        let Some(v6) = self.v6() else {
+            return;
+        };
+        let mut message = [0; ROOM];
+        let len = mld::emit_report(from, record, v6.addresses.groups(), &mut message);
+        output.send_group_report(from, part(&message, 0..len), counters);
     }
 
     // ---- Which of them. ----

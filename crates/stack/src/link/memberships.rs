@@ -1,9 +1,9 @@
-//! The groups that programs have joined, and what is told to routers of them (IGMP here, MLD
-//! by `v6`).
+//! The groups that programs have joined, and what is told to routers of them (IGMP and MLD).
 //!
 //! Owns [`Memberships`]; `groups` joins and leaves for sockets.
 
-use super::{Link, net_time};
+use super::local_addresses::LocalAddresses;
+use super::{Device, IpOutput, Link, net_time};
 use crate::address_pair::AddressPair;
 use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
@@ -12,6 +12,7 @@ use longshore_frames::TxFrame;
 use longshore_net::groups::Groups;
 use longshore_tcp::Instant;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::icmpv6::mld;
 use longshore_wire::igmp::{self, Query, Version};
 use longshore_wire::ipv4::{HEADER_LEN, Ipv4Header};
 use longshore_wire::ipv6::ALL_NODES;
@@ -41,7 +42,7 @@ impl Memberships {
         }
     }
 
-    /// When [`Link::poll_groups`] has something to do.
+    /// When [`poll`](Self::poll) has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let (v4, v6) = (self.v4.deadline(), self.v6.deadline());
         v4.into_iter().chain(v6).min().map(|at| Instant(at.0))
@@ -61,6 +62,131 @@ impl Memberships {
             self.older = (version, Instant(now.0 + OLDER_ROUTER));
         }
     }
+
+    /// An IGMP message: of a router's queries, the answers are put off at random (RFC
+    /// 3376 section 5.2).
+    ///
+    /// # Errors
+    /// [`WireError`], if it is none.
+    pub(crate) fn take_igmp(
+        &mut self,
+        ip: &Ipv4Header,
+        message: &[u8],
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let Some(query) = Query::parse(message)?.filter(|_| ip.ttl == igmp::TTL) else {
+            return Ok(());
+        };
+        self.note_query(query.version, now);
+        let group = Some(query.group).filter(|group| !group.is_unspecified());
+        let groups = &mut self.v4;
+        groups.asked(group, query.within_ms, net_time(now));
+        Ok(())
+    }
+
+    /// A socket joins a group of which the port of `device` is to know; whether there was room.
+    pub(crate) fn join(&mut self, group: IpAddr, now: Instant, device: &mut Device) -> bool {
+        let now = net_time(now);
+        let joined = match group {
+            IpAddr::V4(group) => self.v4.join(group, now),
+            IpAddr::V6(group) => self.v6.join(group, now),
+        };
+        self.show(device);
+        joined
+    }
+
+    /// Has the port let through what is wanted.
+    fn show(&self, device: &mut Device) {
+        let v4 = self.v4.iter().map(IpAddr::V4);
+        let all: Vec<IpAddr> = v4.chain(self.v6.iter().map(IpAddr::V6)).collect();
+        device.show_groups(&all);
+    }
+
+    /// A socket leaves a group.
+    pub(crate) fn leave(&mut self, group: IpAddr, now: Instant, device: &mut Device) {
+        let now = net_time(now);
+        match group {
+            IpAddr::V4(group) => self.v4.leave(group, now),
+            IpAddr::V6(group) => self.v6.leave(group, now),
+        }
+        self.show(device);
+    }
+
+    /// Tells routers what is due.
+    pub(super) fn poll(
+        &mut self,
+        addresses: &LocalAddresses,
+        output: &mut IpOutput,
+        now: Instant,
+        counters: &mut Counters,
+    ) {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        let at = net_time(now);
+        self.v4.poll(at, |group, record| v4.push((group, record)));
+        self.v6.poll(at, |group, record| v6.push((group, record)));
+        for (group, record) in v4 {
+            // In the group of all hosts everybody is (RFC 3376 section 6).
+            if group != igmp::ALL_SYSTEMS {
+                let version = self.version(now);
+                if let Some(from) = addresses.v4() {
+                    report4(
+                        (from, version),
+                        (group, record),
+                        &mut output.device,
+                        counters,
+                    );
+                }
+            }
+        }
+        for (group, record) in v6 {
+            // Nor are groups that do not leave the link's hosts (RFC 3810 section 6).
+            if group != ALL_NODES && group.octets()[1] & 15 > 1 {
+                report6(addresses, (group, record), output, counters);
+            }
+        }
+    }
+}
+
+/// Sends a report on one group from an address of ours, in the version that its routers speak.
+fn report4(
+    (from, version): (Ipv4Addr, Version),
+    (group, record): (Ipv4Addr, Record),
+    device: &mut Device,
+    counters: &mut Counters,
+) {
+    let Some((packet, len)) = igmp::report(from, version, record, group) else {
+        return;
+    };
+    let mut frame = [0; ethernet::HEADER_LEN + igmp::PACKET_LEN];
+    let header = EthernetHeader {
+        destination: MacAddr::of_group_v4(igmp::destination(&packet)),
+        source: device.mac(),
+        ether_type: EtherType::Ipv4,
+    };
+    header.emit(&mut frame);
+    frame[ethernet::HEADER_LEN..].copy_from_slice(&packet);
+    let begins = match device.is_bare() {
+        true => ethernet::HEADER_LEN,
+        false => 0,
+    };
+    let frame = part(&frame, begins..ethernet::HEADER_LEN + len);
+    if device.send(&TxFrame::whole(frame)).is_err() {
+        counters.drop(EngineDrop::PortRefused);
+    }
+}
+
+/// As `report4`, of IPv6.
+fn report6(
+    addresses: &LocalAddresses,
+    (group, record): (Ipv6Addr, Record),
+    output: &mut IpOutput,
+    counters: &mut Counters,
+) {
+    // Before there is an address on the link, it is from nobody (RFC 3590 section 4).
+    let from = addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
+    let mut message = [0; mld::report_len(1)];
+    let len = mld::emit_report(from, record, std::iter::once(group), &mut message);
+    output.send_group_report(from, part(&message, 0..len), counters);
 }
 
 impl Link {
@@ -77,27 +203,6 @@ impl Link {
         }
     }
 
-    /// An IGMP message: of a router's queries, the answers are put off at random (RFC
-    /// 3376 section 5.2).
-    ///
-    /// # Errors
-    /// [`WireError`], if it is none.
-    pub(crate) fn take_igmp(
-        &mut self,
-        ip: &Ipv4Header,
-        message: &[u8],
-        now: Instant,
-    ) -> Result<(), WireError> {
-        let Some(query) = Query::parse(message)?.filter(|_| ip.ttl == igmp::TTL) else {
-            return Ok(());
-        };
-        self.groups.note_query(query.version, now);
-        let group = Some(query.group).filter(|group| !group.is_unspecified());
-        let groups = &mut self.groups.v4;
-        groups.asked(group, query.within_ms, net_time(now));
-        Ok(())
-    }
-
     /// Whether packets to an IPv4 address of more than one host are taken.
     pub(crate) fn takes4(&self, ip: Ipv4Addr) -> bool {
         self.addresses.v4().is_some()
@@ -110,87 +215,5 @@ impl Link {
     pub(crate) fn takes_group(&self, packet: &[u8]) -> bool {
         let header = packet.first_chunk::<HEADER_LEN>();
         header.is_some_and(|h| self.takes4(Ipv4Addr::new(h[16], h[17], h[18], h[19])))
-    }
-
-    pub(crate) fn join_group(&mut self, group: IpAddr, now: Instant) -> bool {
-        let now = net_time(now);
-        let joined = match group {
-            IpAddr::V4(group) => self.groups.v4.join(group, now),
-            IpAddr::V6(group) => self.groups.v6.join(group, now),
-        };
-        self.show_groups();
-        joined
-    }
-
-    /// Has the port let through what is wanted.
-    fn show_groups(&mut self) {
-        let v4 = self.groups.v4.iter().map(IpAddr::V4);
-        let all: Vec<IpAddr> = v4.chain(self.groups.v6.iter().map(IpAddr::V6)).collect();
-        self.device.show_groups(&all);
-    }
-
-    pub(crate) fn leave_group(&mut self, group: IpAddr, now: Instant) {
-        let now = net_time(now);
-        match group {
-            IpAddr::V4(group) => self.groups.v4.leave(group, now),
-            IpAddr::V6(group) => self.groups.v6.leave(group, now),
-        }
-        self.show_groups();
-    }
-
-    /// Tells routers what is due.
-    pub(crate) fn poll_groups(&mut self, now: Instant, counters: &mut Counters) {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        let at = net_time(now);
-        self.groups
-            .v4
-            .poll(at, |group, record| v4.push((group, record)));
-        self.groups
-            .v6
-            .poll(at, |group, record| v6.push((group, record)));
-        for (group, record) in v4 {
-            // In the group of all hosts everybody is (RFC 3376 section 6).
-            if group != igmp::ALL_SYSTEMS {
-                self.report_group4(group, record, now, counters);
-            }
-        }
-        for (group, record) in v6 {
-            // Nor are groups that do not leave the link's hosts (RFC 3810 section 6).
-            if group != ALL_NODES && group.octets()[1] & 15 > 1 {
-                self.report_group6(group, record, counters);
-            }
-        }
-    }
-
-    fn report_group4(
-        &mut self,
-        group: Ipv4Addr,
-        record: Record,
-        now: Instant,
-        counters: &mut Counters,
-    ) {
-        let Some(from) = self.addresses.v4() else {
-            return;
-        };
-        let version = self.groups.version(now);
-        let Some((packet, len)) = igmp::report(from, version, record, group) else {
-            return;
-        };
-        let mut frame = [0; ethernet::HEADER_LEN + igmp::PACKET_LEN];
-        let header = EthernetHeader {
-            destination: MacAddr::of_group_v4(igmp::destination(&packet)),
-            source: self.device.mac(),
-            ether_type: EtherType::Ipv4,
-        };
-        header.emit(&mut frame);
-        frame[ethernet::HEADER_LEN..].copy_from_slice(&packet);
-        let begins = match self.device.is_bare() {
-            true => ethernet::HEADER_LEN,
-            false => 0,
-        };
-        let frame = part(&frame, begins..ethernet::HEADER_LEN + len);
-        if self.device.send(&TxFrame::whole(frame)).is_err() {
-            counters.drop(EngineDrop::PortRefused);
-        }
     }
 }

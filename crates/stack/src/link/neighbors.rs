@@ -23,22 +23,22 @@ impl Link {
         if self.addresses.is_ours(to) {
             return NextHop::Local;
         }
-        if self.device.is_bare() {
+        if self.output.device.is_bare() {
             return NextHop::Neighbor(MacAddr::default());
         }
-        let next_hop = match self.hops.last_v4(to) {
+        let next_hop = match self.output.hops.last_v4(to) {
             Some(next_hop) => next_hop,
             None => {
                 if let Some(mac) = self.addresses.mac_of_all(to) {
                     return NextHop::Neighbor(mac);
                 }
-                match self.hops.route_v4(to) {
+                match self.output.hops.route_v4(to) {
                     Some(next_hop) => next_hop,
                     None => return NextHop::NoRoute,
                 }
             }
         };
-        match self.hops.v4.lookup(next_hop, net_time(now)) {
+        match self.output.hops.v4.lookup(next_hop, net_time(now)) {
             Lookup::Found(mac) => NextHop::Neighbor(mac),
             Lookup::Wait => NextHop::Resolving,
             Lookup::Ask => {
@@ -51,8 +51,8 @@ impl Link {
 
     fn ask(&mut self, ip: Ipv4Addr, to: MacAddr, counters: &mut Counters) {
         if let Some(ours) = self.addresses.v4() {
-            let packet = arp::request(self.device.mac(), ours, ip);
-            self.device.send_arp(&packet, to, counters);
+            let packet = arp::request(self.output.device.mac(), ours, ip);
+            self.output.device.send_arp(&packet, to, counters);
         }
     }
 
@@ -64,23 +64,25 @@ impl Link {
         counters: &mut Counters,
     ) -> bool {
         let for_us = self.addresses.is_ours(packet.target_ip);
-        if let Some(dhcp) = self.auto.as_mut().and_then(|auto| auto.dhcp.as_mut()) {
-            dhcp.handle_arp(packet, net_time(now));
-        }
+        self.auto.take_arp(packet, now);
         let sender = packet.sender_ip;
         let resolved = packet.sender_mac.is_unicast()
             && !packet.sender_ip.is_unspecified()
             && !self.addresses.is_ours(packet.sender_ip)
-            && self
-                .hops
-                .v4
-                .learn(packet.sender_ip, packet.sender_mac, for_us, net_time(now));
-        let (address, mac) = (self.addresses.v4(), self.device.mac());
+            && self.output.hops.v4.learn(
+                packet.sender_ip,
+                packet.sender_mac,
+                for_us,
+                net_time(now),
+            );
+        let (address, mac) = (self.addresses.v4(), self.output.device.mac());
         if let Some(answer) = arp::answer(packet, mac, |ip| Some(ip) == address) {
-            self.device.send_arp(&answer, packet.sender_mac, counters);
+            self.output
+                .device
+                .send_arp(&answer, packet.sender_mac, counters);
         }
         if resolved {
-            self.release_held(sender, now, counters);
+            self.release_held(sender.into(), now, counters);
         }
         resolved
     }
@@ -90,28 +92,34 @@ impl Link {
     pub(crate) fn poll_neighbors(&mut self, now: Instant, counters: &mut Counters) -> bool {
         let mut ask = Vec::new();
         let mut failed = Vec::new();
-        self.hops.v4.poll(net_time(now), |event| match event {
-            NeighborEvent::Ask(ip) => ask.push((ip, MacAddr::BROADCAST)),
-            NeighborEvent::Probe(ip, mac) => ask.push((ip, mac)),
-            NeighborEvent::Failed(ip) => failed.push(IpAddr::V4(ip)),
-        });
+        self.output
+            .hops
+            .v4
+            .poll(net_time(now), |event| match event {
+                NeighborEvent::Ask(ip) => ask.push((ip, MacAddr::BROADCAST)),
+                NeighborEvent::Probe(ip, mac) => ask.push((ip, mac)),
+                NeighborEvent::Failed(ip) => failed.push(IpAddr::V4(ip)),
+            });
         for (ip, to) in ask {
             self.ask(ip, to, counters);
         }
         self.poll6(now, &mut failed, counters);
-        self.drop_held(&failed, counters);
-        self.poll_announcements(now, counters);
-        self.poll_groups(now, counters);
+        self.output.drop_held(&failed, counters);
+        let (addresses, output) = (&self.addresses, &mut self.output);
+        let is_leased = self.auto.asks_dhcp();
+        self.announcing
+            .poll(addresses, is_leased, output, now, counters);
+        self.groups.poll(addresses, output, now, counters);
         self.poll_automatic(now, counters);
         !failed.is_empty()
     }
 
     /// When `poll_neighbors` has something to do.
     pub(crate) fn neighbor_deadline(&self) -> Option<Instant> {
-        let hops = self.hops.deadline();
+        let hops = self.output.hops.deadline();
         let own = self.addresses.v6().and_then(|v6| v6.addresses.deadline());
         let own = own.map(|t| Instant(t.0));
-        let auto = self.auto.as_ref().and_then(|auto| auto.deadline());
+        let auto = self.auto.deadline();
         let groups = self.groups.deadline();
         let announcing = self.announcing.deadline();
         let due = hops.into_iter().chain(own).chain(auto).chain(groups);

@@ -1,7 +1,7 @@
 //! Packets between two addresses: what differs between IPv4 and IPv6, so that `output` and
 //! `datagram` need not know which it is.
 
-use super::{Link, NO_CHECKSUM, NextHop, Transport, v6};
+use super::{IpOutput, Link, NO_CHECKSUM, NextHop, Transport};
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::Counters;
 use longshore_frames::{GsoKind, PortError};
@@ -47,14 +47,16 @@ impl Link {
             AddressPair::V6 { to, .. } => self.next_hop6(to, now, counters),
         }
     }
+}
 
+impl IpOutput {
     /// The longest TCP payload that may be handed to the port in one piece; 0 if each
     /// segment has to be made here.
     #[inline]
     pub(crate) fn longest_payload(&self, addresses: &AddressPair, hop: NextHop) -> usize {
         let (cuts, lower) = match addresses {
             AddressPair::V4 { .. } => (self.device.capabilities().tso4, super::LOWER_HEADERS),
-            AddressPair::V6 { .. } => (self.device.capabilities().tso6, v6::LOWER_HEADERS),
+            AddressPair::V6 { .. } => (self.device.capabilities().tso6, super::LOWER_HEADERS_V6),
         };
         if hop == NextHop::Local || !cuts {
             return 0;
@@ -102,10 +104,10 @@ impl Link {
                 self.send_tcp(&ip, hop, header, payload, gso)
             }
             AddressPair::V6 { from, to } => {
-                let mut buffer = [0u8; v6::HEADER_ROOM];
+                let mut buffer = [0u8; super::HEADER_ROOM_V6];
                 let transport = Transport {
                     protocol: protocol::TCP,
-                    header_len: header.emit(&mut buffer[v6::LOWER_HEADERS..]),
+                    header_len: header.emit(&mut buffer[super::LOWER_HEADERS_V6..]),
                     checksum_at: CHECKSUM_OFFSET,
                     payload,
                     gso: gso.map(|size| (GsoKind::Tcp6, size)),
@@ -174,8 +176,8 @@ impl Link {
                 self.send_ipv4(&ip, hop, &mut buffer, &transport)
             }
             AddressPair::V6 { from, to } => {
-                let mut buffer = [0u8; v6::HEADER_ROOM];
-                header.emit(&mut buffer[v6::LOWER_HEADERS..]);
+                let mut buffer = [0u8; super::HEADER_ROOM_V6];
+                header.emit(&mut buffer[super::LOWER_HEADERS_V6..]);
                 let ip = ipv6_header(from, to, service, &transport);
                 self.send_ipv6(&ip, hop, &mut buffer, &transport)
             }

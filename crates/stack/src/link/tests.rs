@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use longshore_ports::RxMeta;
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_wire::arp::{ArpPacket, Operation};
-use longshore_wire::ethernet::EthernetHeader;
+use longshore_wire::ethernet::{EtherType, EthernetHeader};
 use std::net::Ipv6Addr;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -99,7 +99,13 @@ fn each_version_has_its_way_and_its_source() {
     assert_eq!(source("fd00::7"), Some(ip("fd00::1")));
     assert_eq!(source("2001:db8::1"), Some(ip("fd00::1")));
     assert_eq!(source("fd00::1"), Some(ip("fd00::1")), "itself");
-    let next = |to: &str| both.hops.routes().lookup(ip(to)).map(|hop| hop.next_hop);
+    let next = |to: &str| {
+        both.output
+            .hops
+            .routes()
+            .lookup(ip(to))
+            .map(|hop| hop.next_hop)
+    };
     assert_eq!(next("192.0.2.1"), Some(ip("10.0.0.254")));
     assert_eq!(next("2001:db8::1"), Some(ip("fe80::ff")));
     let only_v6 = with(&["fd00::1/64"], &[]).unwrap();
@@ -140,7 +146,7 @@ fn is_asked_again(reported: bool) -> bool {
         operation: Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
-        target_mac: link.device.mac(),
+        target_mac: link.output.device.mac(),
         target_ip: Ipv4Addr::new(10, 0, 0, 1),
     };
     assert!(link.take_arp(&answer, at(0), &mut Counters::new()));
@@ -148,7 +154,7 @@ fn is_asked_again(reported: bool) -> bool {
     for second in 1..=120 {
         assert_eq!(hop(&mut link, at(second)), NextHop::Neighbor(PEER_MAC));
         if reported {
-            link.hops.confirm(PEER.into(), at(second));
+            link.output.hops.confirm(PEER.into(), at(second));
         }
         link.poll_neighbors(at(second), &mut Counters::new());
         if requests(&mut far) != 0 {
@@ -218,7 +224,7 @@ fn when_the_link_returns_it_is_told_of_us_and_neighbours_are_asked() {
         operation: Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
-        target_mac: link.device.mac(),
+        target_mac: link.output.device.mac(),
         target_ip: Ipv4Addr::new(10, 0, 0, 1),
     };
     assert!(link.take_arp(&answer, at(10), &mut counters));
@@ -318,8 +324,8 @@ fn what_was_looked_up_is_looked_up_again_when_networks_are_others() {
     // By hardware addresses of each neighbour.
     let router_mac = MacAddr([2, 0, 0, 0, 0, 0xfe]);
     let learned = |link: &mut Link, ip: IpAddr, mac| match ip {
-        IpAddr::V4(ip) => link.hops.v4.learn(ip, mac, true, net_time(at(0))),
-        IpAddr::V6(ip) => link.hops.v6.asked_by(ip, mac, net_time(at(0))),
+        IpAddr::V4(ip) => link.output.hops.v4.learn(ip, mac, true, net_time(at(0))),
+        IpAddr::V6(ip) => link.output.hops.v6.asked_by(ip, mac, net_time(at(0))),
     };
     for (neighbor, mac) in [
         (PEER.into(), PEER_MAC),

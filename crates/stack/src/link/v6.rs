@@ -1,30 +1,20 @@
-//! The way out for IPv6, and the messages of neighbour discovery and of MLD: what is asked for
+//! Next hops of IPv6, and the messages of neighbour discovery and of MLD: what is asked for
 //! our addresses and for neighbours, and what others are answered.
 //!
 //! `input6` hands the messages in, `link` asks for the rest.
 
-use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::link::local_addresses::LocalAddresses6;
-use crate::link::{Link, NextHop, Transport, net_time};
-use longshore_frames::PortError;
+use crate::link::{Link, NextHop, net_time};
 use longshore_net::address6::Event;
 use longshore_net::ndp;
 use longshore_net::neighbor::{Lookup, NeighborEvent};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
-use longshore_wire::checksum::Partial;
-use longshore_wire::ethernet::{self, EtherType};
 use longshore_wire::icmpv6::{Icmpv6, NdpOptions, mld};
-use longshore_wire::ipv6::{self, Ipv6Header, next_header};
+use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::membership::Record;
-use std::io::IoSlice;
 use std::net::{IpAddr, Ipv6Addr};
-
-/// The link and IP header that we write.
-pub(crate) const LOWER_HEADERS: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN;
-/// Room for all headers of a segment.
-pub(crate) const HEADER_ROOM: usize = LOWER_HEADERS + longshore_wire::tcp::MAX_HEADER_LEN;
 
 impl Link {
     /// Whether packets to `ip` are taken: to one of our addresses, or a group.
@@ -45,7 +35,7 @@ impl Link {
         if self.addresses.is_ours6(to) {
             return NextHop::Local;
         }
-        if self.device.is_bare() {
+        if self.output.device.is_bare() {
             return NextHop::Neighbor(MacAddr::default());
         }
         if to.is_multicast() {
@@ -54,10 +44,10 @@ impl Link {
         if !self.addresses.has_v6() {
             return NextHop::NoRoute;
         }
-        let Some(hop) = self.hops.route_v6(to) else {
+        let Some(hop) = self.output.hops.route_v6(to) else {
             return NextHop::NoRoute;
         };
-        match self.hops.v6.lookup(hop, net_time(now)) {
+        match self.output.hops.v6.lookup(hop, net_time(now)) {
             Lookup::Found(mac) => NextHop::Neighbor(mac),
             Lookup::Wait => NextHop::Resolving,
             Lookup::Failed => NextHop::Unreachable,
@@ -76,7 +66,10 @@ impl Link {
         let Some(source) = v6.addresses.source_for(ip) else {
             return;
         };
-        let mac = v6.addresses.is_certain(source).then_some(self.device.mac());
+        let mac = v6
+            .addresses
+            .is_certain(source)
+            .then_some(self.output.device.mac());
         let (message, to) = match known {
             Some(known) => (ndp::probe(source, ip, mac), known),
             None => {
@@ -84,65 +77,8 @@ impl Link {
                 (message, MacAddr::of_group(message.destination))
             }
         };
-        self.send_ndp(&message, NextHop::Neighbor(to), counters);
-    }
-
-    pub(crate) fn send_ndp(
-        &mut self,
-        message: &ndp::Message,
-        hop: NextHop,
-        counters: &mut Counters,
-    ) {
-        let header = Ipv6Header {
-            traffic_class: 0,
-            flow_label: 0,
-            payload_len: message.bytes().len() as u16,
-            next_header: next_header::ICMPV6,
-            hop_limit: ndp::HOP_LIMIT,
-            source: message.source,
-            destination: message.destination,
-        };
-        self.send_finished6(&header, hop, message.bytes(), counters);
-    }
-
-    /// Sends a packet whose payload is finished, checksum and all.
-    pub(crate) fn send_finished6(
-        &mut self,
-        ip: &Ipv6Header,
-        hop: NextHop,
-        payload: &[u8],
-        counters: &mut Counters,
-    ) {
-        let mut buffer = [0u8; HEADER_ROOM];
-        let pieces = [IoSlice::new(payload)];
-        let sent = self.send_ipv6(ip, hop, &mut buffer, &Transport::finished(&pieces));
-        if sent.is_err() {
-            counters.drop(EngineDrop::PortRefused);
-        }
-    }
-
-    /// Sends an IPv6 packet. `buffer` has the transport header from [`LOWER_HEADERS`] on;
-    /// what stands before it is written here, and the transport checksum, by the port
-    /// if it can.
-    pub(crate) fn send_ipv6(
-        &mut self,
-        ip: &Ipv6Header,
-        hop: NextHop,
-        buffer: &mut [u8; HEADER_ROOM],
-        transport: &Transport<'_>,
-    ) -> Result<(), PortError> {
-        ip.emit(&mut buffer[ethernet::HEADER_LEN..]);
-        let length = transport.len() as u32;
-        let pseudo = Partial::of_pseudo_v6(ip.source, ip.destination, transport.protocol, length);
-        let kind = (EtherType::Ipv6, pseudo);
-        self.send_packet(buffer, LOWER_HEADERS, kind, hop, transport)
-    }
-
-    /// The identification of the next packet that goes in fragments (RFC 7739 section
-    /// 3: from a random start, so that it is not known to others).
-    pub(crate) fn next_identification6(&mut self) -> u32 {
-        self.identification6 = self.identification6.wrapping_add(1);
-        self.identification6
+        self.output
+            .send_ndp(&message, NextHop::Neighbor(to), counters);
     }
 
     /// Takes a message of neighbour discovery whose form is right; `options` stand
@@ -176,12 +112,13 @@ impl Link {
                     return false;
                 }
                 let (at, then) = (options.target_link, net_time(now));
-                let resolved = self
-                    .hops
-                    .v6
-                    .advertised(target, at, solicited, override_known, then);
+                let resolved =
+                    self.output
+                        .hops
+                        .v6
+                        .advertised(target, at, solicited, override_known, then);
                 if resolved {
-                    self.release_held6(target, now, counters);
+                    self.release_held(target.into(), now, counters);
                 }
                 resolved
             }
@@ -191,9 +128,9 @@ impl Link {
                 }
                 let answers = options
                     .source_link
-                    .is_some_and(|mac| self.hops.v6.asked_by(ip.source, mac, net_time(now)));
+                    .is_some_and(|mac| self.output.hops.v6.asked_by(ip.source, mac, net_time(now)));
                 if answers {
-                    self.release_held6(ip.source, now, counters);
+                    self.release_held(ip.source.into(), now, counters);
                 }
                 self.take_router_advert(ip.source, message, &options, now, counters);
                 answers
@@ -236,18 +173,18 @@ impl Link {
             return false;
         };
         let resolved = asker_at.is_some_and(|mac| {
-            !asker.is_unspecified() && self.hops.v6.asked_by(asker, mac, net_time(now))
+            !asker.is_unspecified() && self.output.hops.v6.asked_by(asker, mac, net_time(now))
         });
         let certain = v6.addresses.is_certain(target);
-        let answer = ndp::answer(asker, target, self.device.mac(), certain);
+        let answer = ndp::answer(asker, target, self.output.device.mac(), certain);
         match self.next_hop6(answer.destination, now, counters) {
             hop @ (NextHop::Neighbor(_) | NextHop::Resolving) => {
-                self.send_ndp(&answer, hop, counters)
+                self.output.send_ndp(&answer, hop, counters)
             }
             _ => counters.drop(EngineDrop::Unresolved),
         }
         if resolved {
-            self.release_held6(asker, now, counters);
+            self.release_held(asker.into(), now, counters);
         }
         resolved
     }
@@ -268,16 +205,19 @@ impl Link {
         let mut gone = Vec::new();
         v6.addresses.poll(net_time(now), |e| events.push(e));
         if events.iter().any(|e| matches!(e, Event::Ours(_))) {
-            self.hops.v6.ask_again(net_time(now));
+            self.output.hops.v6.ask_again(net_time(now));
         }
-        self.hops.v6.poll(net_time(now), |event| match event {
-            NeighborEvent::Ask(ip) => ask.push((ip, None)),
-            NeighborEvent::Probe(ip, mac) => ask.push((ip, Some(mac))),
-            NeighborEvent::Failed(ip) => {
-                failed.push(ip.into());
-                gone.push(ip);
-            }
-        });
+        self.output
+            .hops
+            .v6
+            .poll(net_time(now), |event| match event {
+                NeighborEvent::Ask(ip) => ask.push((ip, None)),
+                NeighborEvent::Probe(ip, mac) => ask.push((ip, Some(mac))),
+                NeighborEvent::Failed(ip) => {
+                    failed.push(ip.into());
+                    gone.push(ip);
+                }
+            });
         for router in gone {
             self.router_failed(router);
         }
@@ -291,7 +231,7 @@ impl Link {
 
     /// One of our addresses is to be asked for, or has proved to be ours.
     fn own_address(&mut self, event: Event, counters: &mut Counters) {
-        if self.device.is_bare() {
+        if self.output.device.is_bare() {
             return;
         }
         let Some(v6) = self.addresses.v6_mut() else {
@@ -301,16 +241,23 @@ impl Link {
             Event::Claim(ip) => {
                 // First of all, switches must let the answers through.
                 if !std::mem::replace(&mut v6.reported, true) {
-                    self.report_own_groups(Ipv6Addr::UNSPECIFIED, Record::Joined, counters);
+                    self.addresses.report_groups(
+                        Ipv6Addr::UNSPECIFIED,
+                        Record::Joined,
+                        &mut self.output,
+                        counters,
+                    );
                 }
                 let message = ndp::claim(ip);
                 let to = MacAddr::of_group(message.destination);
-                self.send_ndp(&message, NextHop::Neighbor(to), counters);
+                self.output
+                    .send_ndp(&message, NextHop::Neighbor(to), counters);
             }
             // The first report may be lost (RFC 3810 section 9.14.1), and its source
             // was nobody.
             Event::Ours(ip) if v6.link_local == Some(ip) => {
-                self.report_own_groups(ip, Record::Joined, counters);
+                self.addresses
+                    .report_groups(ip, Record::Joined, &mut self.output, counters);
             }
             Event::Ours(_) => {}
             Event::Expired(_) => self.reconfigured(),
@@ -332,50 +279,8 @@ impl Link {
             let group = (!group.is_unspecified()).then_some(group);
             let within_ms = mld::response_ms(max_response);
             self.groups.v6.asked(group, within_ms, net_time(now));
-            self.report_own_groups(ours, Record::Listening, counters);
+            self.addresses
+                .report_groups(ours, Record::Listening, &mut self.output, counters);
         }
-    }
-
-    pub(crate) fn report_own_groups(
-        &mut self,
-        from: Ipv6Addr,
-        record: Record,
-        counters: &mut Counters,
-    ) {
-        const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
-        let Some(v6) = self.addresses.v6() else {
-            return;
-        };
-        let mut message = [0; ROOM];
-        let len = mld::emit_report(from, record, v6.addresses.groups(), &mut message);
-        self.send_group_report(from, part(&message, 0..len), counters);
-    }
-
-    /// Sends a report on one group that programs listen to.
-    pub(crate) fn report_group6(
-        &mut self,
-        group: Ipv6Addr,
-        record: Record,
-        counters: &mut Counters,
-    ) {
-        // Before there is an address on the link, it is from nobody (RFC 3590 section 4).
-        let from = self.addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
-        let mut message = [0; mld::report_len(1)];
-        let len = mld::emit_report(from, record, std::iter::once(group), &mut message);
-        self.send_group_report(from, part(&message, 0..len), counters);
-    }
-
-    fn send_group_report(&mut self, from: Ipv6Addr, message: &[u8], counters: &mut Counters) {
-        let header = Ipv6Header {
-            traffic_class: 0,
-            flow_label: 0,
-            payload_len: message.len() as u16,
-            next_header: next_header::HOP_BY_HOP,
-            hop_limit: mld::HOP_LIMIT,
-            source: from,
-            destination: mld::ROUTERS,
-        };
-        let hop = NextHop::Neighbor(MacAddr::of_group(mld::ROUTERS));
-        self.send_finished6(&header, hop, message, counters);
     }
 }

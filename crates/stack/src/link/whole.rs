@@ -1,15 +1,13 @@
 //! Transport messages that are finished, checksum and all: sent in one packet, or in fragments
 //! if they do not fit. For ICMP, and for datagrams that are longer than their path takes.
 
-use super::{HEADER_ROOM, Link, NextHop, Transport};
+use super::{IpOutput, Link, NextHop};
 use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
-use longshore_frames::PortError;
 use longshore_net::fragment::{fragments, fragments_v6};
 use longshore_tcp::Instant;
 use longshore_wire::ipv4::Ipv4Header;
 use longshore_wire::ipv6::{FRAGMENT_LEN, FragmentHeader, Ipv6Header, next_header};
-use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A transport message, all of which is in one place.
@@ -39,14 +37,18 @@ impl Link {
         let mtu = self.mtu_to(addresses.to(), now).min(message.most);
         match *addresses {
             AddressPair::V4 { from, to } => {
-                self.send_whole((from, to), (hop, mtu), message, counters);
+                self.output
+                    .send_whole((from, to), (hop, mtu), message, counters);
             }
             AddressPair::V6 { from, to } => {
-                self.send_whole6((from, to), (hop, mtu), message, counters);
+                self.output
+                    .send_whole6((from, to), (hop, mtu), message, counters);
             }
         }
     }
+}
 
+impl IpOutput {
     fn send_whole(
         &mut self,
         (from, to): (Ipv4Addr, Ipv4Addr),
@@ -130,12 +132,5 @@ impl Link {
             header.payload_len = packet.len() as u16;
             self.send_finished6(&header, hop, &packet, counters);
         }
-    }
-
-    /// Sends an IPv4 packet whose payload is finished.
-    fn send_raw(&mut self, ip: &Ipv4Header, hop: NextHop, payload: &[u8]) -> Result<(), PortError> {
-        let mut buffer = [0u8; HEADER_ROOM];
-        let pieces = [IoSlice::new(payload)];
-        self.send_ipv4(ip, hop, &mut buffer, &Transport::finished(&pieces))
     }
 }

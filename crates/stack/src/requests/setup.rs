@@ -60,7 +60,7 @@ impl Setup<'_> {
         flags: OpenFlags,
     ) -> Result<(), RequestError> {
         let mut options = Options::new(flags);
-        if let Some(hops) = self.link.hop_limit() {
+        if let Some(hops) = self.link.auto.hop_limit() {
             options.headers.set_hop_limit(hops);
         }
         let settings = self.settings.host.defaults(self.now);

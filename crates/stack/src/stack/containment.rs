@@ -244,7 +244,9 @@ impl<'a> Containment<'a> {
                 .put_entering(socket.session, l.queue),
             Kind::Datagram(d) => {
                 for group in d.groups {
-                    self.stack.link.leave_group(group, self.stack.now);
+                    let link = &mut self.stack.link;
+                    link.groups
+                        .leave(group, self.stack.now, &mut link.output.device);
                 }
             }
             _ => {}

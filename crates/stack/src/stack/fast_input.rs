@@ -149,7 +149,7 @@ impl Stack {
     #[inline(never)]
     pub(crate) fn frame_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (cached, key) = self.endpoints.demux.cached();
-        match cached.segment_of(frame, self.link.device.is_bare()) {
+        match cached.segment_of(frame, self.link.output.device.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, false>(key, segment, meta),
             None => self.frame_of_another(frame, meta),
         }
@@ -160,7 +160,7 @@ impl Stack {
     /// for the other.
     #[inline(never)]
     fn frame_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        if self.link.device.is_of_v6(frame) {
+        if self.link.output.device.is_of_v6(frame) {
             self.frame6_by_prediction(frame, meta)
         } else {
             self.frame4_of_another(frame, meta)
@@ -171,7 +171,11 @@ impl Stack {
     /// link.
     #[inline(never)]
     fn frame4_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let Some((link, packet)) = self.link.device.packet_of(frame, self.link.device.wanted())
+        let Some((link, packet)) = self
+            .link
+            .output
+            .device
+            .packet_of(frame, self.link.output.device.wanted())
         else {
             return false;
         };
@@ -194,7 +198,7 @@ impl Stack {
     #[inline(never)]
     fn frame6_by_prediction(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
         let (cached, key) = self.endpoints.demux.cached6();
-        match cached.segment_of(frame, self.link.device.is_bare()) {
+        match cached.segment_of(frame, self.link.output.device.is_bare()) {
             Some(segment) => self.segment_by_prediction::<true, true>(key, segment, meta),
             None => self.frame6_of_another(frame, meta),
         }
@@ -204,8 +208,8 @@ impl Stack {
     /// IPv6 before: with extension headers, it is not looked at here.
     #[inline(never)]
     fn frame6_of_another(&mut self, frame: &[u8], meta: &RxMeta) -> bool {
-        let wanted = Wanted::new(self.link.device.mac(), EtherType::Ipv6);
-        let Some((link, packet)) = self.link.device.packet_of(frame, &wanted) else {
+        let wanted = Wanted::new(self.link.output.device.mac(), EtherType::Ipv6);
+        let Some((link, packet)) = self.link.output.device.packet_of(frame, &wanted) else {
             return false;
         };
         let Some(cached) = CachedHeaders6::of(&link, packet) else {

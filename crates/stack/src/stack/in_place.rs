@@ -257,8 +257,8 @@ impl Stack {
         } else {
             ipv4::HEADER_LEN
         };
-        let below_tcp = self.link.device.capabilities().link_header_len() + ip;
-        let port = self.link.device.port_mut();
+        let below_tcp = self.link.output.device.capabilities().link_header_len() + ip;
+        let port = self.link.output.device.port_mut();
         if !port.receives_in_place() || self.endpoints.demux.cached_key(is_v6) != key {
             return None;
         }
@@ -276,10 +276,11 @@ impl Stack {
         let mut segment = None;
         if !waits && meta.checksum != RxChecksum::Unknown {
             let frame = buffer.frame(meta.len);
-            segment =
-                self.endpoints
-                    .demux
-                    .cached_segment_of(is_v6, frame, self.link.device.is_bare());
+            segment = self.endpoints.demux.cached_segment_of(
+                is_v6,
+                frame,
+                self.link.output.device.is_bare(),
+            );
         }
         let gso_size = meta.gso.map_or(0, |g| g.size);
         if let Some(len) = segment.and_then(|s| next.take(s, gso_size, self.now)) {

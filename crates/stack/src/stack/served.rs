@@ -43,7 +43,7 @@ impl Stack {
     #[inline(never)]
     pub(super) fn take_own(&mut self) -> usize {
         let mut count = 0;
-        while let Some(own) = self.link.own.pop_front() {
+        while let Some(own) = self.link.output.own.pop_front() {
             count += 1;
             let arrived = self.packet_input().own_packet(&own);
             self.take_arrived(arrived);
@@ -169,7 +169,7 @@ impl Stack {
     /// What was sent to a UDP socket before arrives before its program changes what it takes, or
     /// closes it.
     fn pass_on_to(&mut self, key: u32) {
-        let is_any = self.endpoints.sockets.have_datagrams || !self.link.own.is_empty();
+        let is_any = self.endpoints.sockets.have_datagrams || !self.link.output.own.is_empty();
         let is_datagram = |s: &Socket| matches!(s.kind, Kind::Datagram(_));
         if is_any && self.endpoints.sockets.get(key).is_some_and(is_datagram) {
             let at_work = self.endpoints.sessions.at_work;

@@ -397,7 +397,7 @@ impl Machine {
             self.trace.write_u64(self.stack.now().0);
             let server = self.dhcp_server.as_mut();
             if let Some(answer) =
-                server.and_then(|s| s.answer(frame, self.stack.link().device.mac()))
+                server.and_then(|s| s.answer(frame, self.stack.link().output.device.mac()))
             {
                 self.stack
                     .port_mut()

@@ -269,7 +269,7 @@ fn what_is_told_later_is_under_way() {
             let under_way = stack
                 .endpoints
                 .sockets
-                .under_way(!stack.link().own.is_empty());
+                .under_way(!stack.link().output.own.is_empty());
             assert_ne!(under_way, UnderWay::Nothing, "{case:?}");
             assert!(turns < 3, "{case:?}");
         }

@@ -170,7 +170,7 @@ impl World {
             self.machines[which].set_link(!(down..up).contains(&since), now);
         }
         let [_, server] = &mut self.machines;
-        let mac = server.stack.link().device.mac();
+        let mac = server.stack.link().output.device.mac();
         while let Some(syn) = self.flood.as_mut().and_then(|f| f.next(mac, now)) {
             server.bring(syn);
         }

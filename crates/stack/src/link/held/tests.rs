@@ -104,7 +104,8 @@ fn send(link: &mut Link, to: IpAddr, payload: &[u8], counters: &mut Counters) {
         checksum: 0,
     };
     let pieces = [IoSlice::new(payload)];
-    link.send_udp(&addresses, hop, Service::DEFAULT, &header, &pieces, None)
+    link.output
+        .send_udp(&addresses, hop, Service::DEFAULT, &header, &pieces, None)
         .unwrap();
 }
 
@@ -113,7 +114,7 @@ fn arp_answer(link: &Link) -> ArpPacket {
         operation: arp::Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: PEER,
-        target_mac: link.device.mac(),
+        target_mac: link.output.device.mac(),
         target_ip: US,
     }
 }
