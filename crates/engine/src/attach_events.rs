@@ -155,7 +155,11 @@ impl Attaching<'_> {
         }
         let choice = wanted.congestion.map(usize::from);
         half.congestion = choice.and_then(|place| Congestion::ALL.get(place).copied());
-        let key = self.maintenance.stack.open_session(half, wanted.kernel_too);
+        let key = self
+            .maintenance
+            .stack
+            .lifecycle()
+            .open_session(half, wanted.kernel_too);
         let doorbell = session.doorbell.as_fd();
         if self
             .maintenance
@@ -163,7 +167,7 @@ impl Attaching<'_> {
             .watch(doorbell, Source::Doorbell(key))
             .is_err()
         {
-            self.maintenance.stack.close_session(key);
+            self.maintenance.stack.lifecycle().close_session(key);
             return Err(Refusal::NoResources);
         }
         self.maintenance.programs.sessions.insert(key, session);

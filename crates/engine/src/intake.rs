@@ -445,7 +445,7 @@ impl Requests<'_> {
     #[cold]
     fn note_transit(&mut self, session: u32, socket: SocketId) {
         let now = self.stack.now();
-        if let Some(key) = self.stack.key_of(session, socket)
+        if let Some(key) = self.stack.endpoints.key_of(session, socket)
             && let Some(s) = self.programs.sessions.get_mut(session)
         {
             s.note_transit(key, socket.index, now);

@@ -92,14 +92,14 @@ impl Lifetime {
             return Prospect::IsOver;
         }
         if !stack.endpoints.sessions.is_empty() {
-            stack.look_for_undelivered_anew();
+            stack.lifecycle().look_for_undelivered_anew();
             return Prospect::GoesOn;
         }
         if !stack.port().is_attached() {
             // What cannot be sent need not be waited for.
             return Prospect::IsOver;
         }
-        match stack.look_for_undelivered() {
+        match stack.lifecycle().look_for_undelivered() {
             Undelivered::Some => Prospect::GoesOn,
             Undelivered::Unknown => Prospect::Unknown,
             Undelivered::None => Prospect::IsOver,

@@ -180,7 +180,7 @@ impl Maintenance<'_> {
         let lost = s.lost_in_transit(half, now);
         let (unused, serial) = (!s.is_in_use(), s.serial);
         for key in lost {
-            self.stack.close_unheld(key);
+            self.stack.lifecycle().close_unheld(key);
         }
         if !held.is_empty() {
             self.programs.tear_down(
@@ -239,7 +239,7 @@ impl Maintenance<'_> {
             self.sleeper.unwatch(s.doorbell.as_fd());
             self.disposal.take(s);
         }
-        if let Some(half) = self.stack.close_session(session) {
+        if let Some(half) = self.stack.lifecycle().close_session(session) {
             self.programs.note_past(&half.host.crossings());
             // Its memory may be gigabytes.
             self.disposal.take(half);
@@ -265,25 +265,25 @@ impl Maintenance<'_> {
     /// have closed what had it, or have ended. A process that knows of that may count on it
     /// that all is let go.
     pub(crate) fn bind_late(&mut self) {
-        let mut all: VecDeque<_> = self.stack.take_late_binds().into();
+        let mut all: VecDeque<_> = self.stack.late_binds().take().into();
         if self.requests().take_all() {
             self.stack.has_taken_late();
         }
         let mut are_torn_down = false;
         while let Some(late) = all.pop_front() {
             let session = late.session();
-            if self.stack.bind_again(&late) {
+            if self.stack.late_binds().bind_again(&late) {
                 continue;
             }
             // Once in a turn: it is about all processes.
             if !std::mem::replace(&mut are_torn_down, true) {
                 self.tear_down_the_dead(session);
-                if self.stack.bind_again(&late) {
+                if self.stack.late_binds().bind_again(&late) {
                     continue;
                 }
             }
             if self.programs.has_teardowns_of_user(session) {
-                self.stack.bind_later(late);
+                self.stack.late_binds().put_off(late);
             } else {
                 self.stack.endpoints.sessions.give_bind_up(&late);
             }

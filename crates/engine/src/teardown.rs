@@ -114,10 +114,10 @@ impl Teardown {
             return;
         };
         if let Some(channel) = self.channel {
-            stack.forget_subscriber(key, channel);
+            stack.lifecycle().forget_subscriber(key, channel);
         }
         if self.aborts {
-            return stack.reset_unheld(key);
+            return stack.lifecycle().reset_unheld(key);
         }
         if stack.status().is_orphan(key) {
             return;
@@ -127,7 +127,7 @@ impl Teardown {
                 || s.note_transit(key, index, now)
                 || stack.status().is_unread(key));
         if !is_anybodys {
-            stack.close_unheld(key);
+            stack.lifecycle().close_unheld(key);
         }
     }
 

@@ -60,7 +60,7 @@ impl Engine {
         self.stack.relieve_memory_pressure();
         worked |= self.programs.continue_teardowns(&mut self.stack);
         worked |= self.stack.flush();
-        if self.stack.has_late_binds() {
+        if self.stack.late_binds().are_any() {
             self.bind_late();
             worked = true;
         }

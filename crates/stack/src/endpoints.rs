@@ -40,7 +40,7 @@ impl Endpoints {
 
     /// The key of a session's socket, if it is still the same one.
     #[inline(always)]
-    pub(crate) fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
+    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
         self.sockets.key_of(&self.sessions, session, id)
     }
 

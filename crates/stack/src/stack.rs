@@ -7,6 +7,8 @@
 mod containment;
 mod fast_input;
 pub(crate) mod in_place;
+mod late_binds;
+mod lifecycle;
 mod parts;
 mod served;
 
@@ -17,20 +19,20 @@ use crate::endpoints::Endpoints;
 use crate::fragments::Fragments;
 use crate::link::routing::AddressError;
 use crate::link::{Interface, Link};
-use crate::orphans::Undelivered;
-use crate::requests::{From, LateBind, Unanswered};
+use crate::requests::{From, Unanswered};
 use crate::responder::Responder;
 use crate::secrets::Secrets;
-use crate::session::Session;
 use crate::settings::Settings;
 use crate::status::Status;
 use crate::violation::Violation;
 use containment::Containment;
 use in_place::{BulkRun, Received};
+pub use late_binds::LateBinds;
+pub use lifecycle::Lifecycle;
 use longshore_frames::{Port, RecvBuffer, RxMeta};
 use longshore_hostif::adapter::Immediate;
-use longshore_hostif::{Loopback, Request, SocketId};
-use longshore_tcp::{Instant, Linger};
+use longshore_hostif::{Loopback, Request};
+use longshore_tcp::Instant;
 
 /// The stack. Its caller makes these calls, in each turn in this order:
 ///
@@ -47,14 +49,14 @@ use longshore_tcp::{Instant, Linger};
 ///    [`next_timeout`](Self::next_timeout) at the latest,
 ///    [`relieve_memory_pressure`](Self::relieve_memory_pressure), and
 ///    [`flush`](Self::flush), which sends what is to be sent;
-/// 5. [`bind_again`](Self::bind_again) for each of those that
-///    [`take_late_binds`](Self::take_late_binds) gives,
+/// 5. what [`late_binds`](Self::late_binds) has,
 ///    [`answer_questions`](Self::answer_questions), and [`publish`](Self::publish), by which programs
 ///    see what has come of it; then what the port holds back is flushed
 ///    ([`port_mut`](Self::port_mut)).
 ///
 /// If [`has_work_left`](Self::has_work_left) then, the next turn is due at once. The other calls may
-/// stand between any two of these.
+/// stand between any two of these, among them those by which sessions begin and end
+/// ([`lifecycle`](Self::lifecycle)).
 pub struct Stack {
     /// The time of this turn.
     now: Instant,
@@ -156,12 +158,7 @@ impl Stack {
             || self.endpoints.half_open.are_given_up()
             || self.endpoints.sockets.given_up.are_any()
             || !self.link.output.own.is_empty()
-            || self.has_late_binds()
-    }
-
-    /// The engine's key of a socket, if it is still the same one.
-    pub fn key_of(&self, session: u32, id: SocketId) -> Option<u32> {
-        self.endpoints.key_of(session, id)
+            || self.unanswered.has_late_binds()
     }
 
     /// Does what a process asks, with the immediate data that came with it. What makes no sense
@@ -244,7 +241,7 @@ impl Stack {
         if self.link.output.own.is_empty() {
             return 0;
         }
-        self.take_own()
+        self.answering().take_own()
     }
 
     /// Does what is due; says whether any socket's timer was. Deadlines are kept to a tick
@@ -309,34 +306,6 @@ impl Stack {
         first.map(|at| at.max(self.next_tick))
     }
 
-    /// Whether there are requests to bind to addresses that were in use.
-    #[inline]
-    #[must_use]
-    pub fn has_late_binds(&self) -> bool {
-        self.unanswered.has_late_binds()
-    }
-
-    /// Takes the requests to bind to addresses that were in use. Each is to be done once more,
-    /// put off or given up: its program waits.
-    #[inline]
-    pub fn take_late_binds(&mut self) -> Vec<LateBind> {
-        self.unanswered.take_late_binds()
-    }
-
-    /// Binds a socket whose address was in use once more, and answers; `false` if the address
-    /// still is.
-    pub fn bind_again(&mut self, late: &LateBind) -> bool {
-        self.endpoints.sessions.at_work = AtWork::Session(late.session());
-        let is_done = self.requests().bind_again(late);
-        self.endpoints.sessions.at_work = AtWork::Nobodys;
-        is_done
-    }
-
-    /// It is tried again at the end of the next turn.
-    pub fn bind_later(&mut self, late: LateBind) {
-        self.unanswered.bind_later(late);
-    }
-
     /// Answers what was asked this turn.
     #[inline]
     pub fn answer_questions(&mut self) {
@@ -363,75 +332,12 @@ impl Stack {
         self.endpoints.sockets.are_yet_to_report = true;
     }
 
-    /// A session begins: its programs learn where their connections go, with which congestion
-    /// control their sockets begin, and whether the wildcard is to be bound on the kernel,
-    /// too, where their launcher has said so. Its key.
-    pub fn open_session(&mut self, mut session: Session, kernel_too: Option<bool>) -> u32 {
-        if let Some(batching) = self.settings.batching {
-            session.host.set_batching(batching);
-        }
-        session.publish_routes(&self.link, &self.settings);
-        session.publish_congestion(self.settings.default_congestion(self.now));
-        let kernel_too = kernel_too.unwrap_or(self.settings.kernel_too);
-        session.host.header().set_engine_alone(!kernel_too);
-        self.bulk_run.note_session(self.settings.has_one_session);
-        self.endpoints.sessions.insert(session)
-    }
-
-    /// A session is over. Sockets of it that are left have nobody any more.
-    pub fn close_session(&mut self, key: u32) -> Option<Session> {
-        let mut session = self.endpoints.sessions.remove(key)?;
-        session.host.header().mark_closed();
-        self.endpoints.sockets.given_up.forget_session(key);
-        let postponed = std::mem::take(&mut session.postponed);
-        self.endpoints.sockets.release_postponed(postponed);
-        Some(session)
-    }
-
     /// Programs learn with which congestion control their sockets begin.
     pub fn publish_congestion(&mut self) {
         let usual = self.settings.default_congestion(self.now);
         for (_, session) in self.endpoints.sessions.iter() {
             session.publish_congestion(usual);
         }
-    }
-
-    /// Whether a socket that nobody has any more still has something to deliver. To be asked when
-    /// no session is left, so that a socket that has nothing will have nothing: those that were
-    /// found to be so are not looked at again, and of the others some are at each call.
-    pub fn look_for_undelivered(&mut self) -> Undelivered {
-        self.endpoints.sockets.look_for_undelivered()
-    }
-
-    /// There is a session again: what has nothing to deliver may have something yet.
-    pub fn look_for_undelivered_anew(&mut self) {
-        self.endpoints.sockets.look_for_undelivered_anew();
-    }
-
-    /// No process holds a socket any more: what was written is still delivered, unless its program
-    /// has said that closing it resets its connection (SO_LINGER), as in Linux.
-    pub fn close_unheld(&mut self, key: u32) {
-        self.work_for(key, |stack| stack.requests().close_unheld(key));
-    }
-
-    /// No process holds a socket any more, and what was written is delivered to nobody.
-    pub fn reset_unheld(&mut self, key: u32) {
-        self.work_for(key, |stack| {
-            let mut flush = stack.flushing();
-            flush.admission().endings().close(key, Linger::Reset);
-            flush.admission().transfers().abort(key);
-        });
-    }
-
-    /// A process has a socket no longer. Connections that it was given and has not accepted
-    /// are told to the others that listen.
-    pub fn forget_subscriber(&mut self, key: u32, channel: u16) {
-        self.work_for(key, |stack| {
-            stack
-                .endpoints
-                .sockets
-                .forget_subscriber(key, channel, stack.now);
-        });
     }
 
     /// A panic was caught that came out of a method of this stack. The sessions to be ended:

@@ -114,7 +114,7 @@ impl Near {
         let attached = Processes::of(&host, 0).attach(peer);
         let channel = attached.expect("a channel").channel;
         host.open_channel(channel);
-        let session = stack.open_session(Session::new(host, 0), None);
+        let session = stack.lifecycle().open_session(Session::new(host, 0), None);
         let mut program = Program::new(arena, channel);
         let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
         let [listener, datagrams] = [SocketKind::Stream, SocketKind::Datagram].map(|kind| {
@@ -204,7 +204,7 @@ impl Near {
         stack.expire_fragments();
         stack.relieve_memory_pressure();
         let flushed = stack.flush();
-        for late in stack.take_late_binds() {
+        for late in stack.late_binds().take() {
             stack.endpoints.sessions.give_bind_up(&late);
         }
         stack.answer_questions();

@@ -78,7 +78,7 @@ impl<'a> Containment<'a> {
             match std::mem::replace(&mut self.stack.endpoints.sessions.at_work, AtWork::Nobodys) {
                 AtWork::Nobodys => return None,
                 AtWork::HalfOpen(key) => {
-                    self.stack.handshakes().forget_half_open(key);
+                    self.stack.answering().handshakes().forget_half_open(key);
                     return Some(());
                 }
                 AtWork::Session(session) => session,

@@ -1,33 +1,30 @@
 //! The parts that decide: what is done by each is in the part's own type, which borrows the fields
 //! of the stack that it needs for as long as that takes.
+//!
+//! Owns [`Answering`], which makes those that take packets, and says for which of them what a packet
+//! has brought is.
 
 use super::Stack;
+use crate::at_work::AtWork;
 use crate::endpoints::Endpoints;
 use crate::flush::Flush;
 use crate::fragments::Fragments;
 use crate::handshake::Handshakes;
 use crate::icmp::IcmpErrors;
-use crate::input::PacketInput;
+use crate::input::{Arrived, PacketInput};
 use crate::requests::{Requests, Setup};
 use crate::responder::Responder;
 use crate::settings::Settings;
 use crate::tcp_input::TcpInput;
 use crate::timeouts::Timeouts;
 use crate::udp_input::UdpInput;
+use longshore_frames::RxMeta;
 use longshore_tcp::Instant;
 
-/// What the parts that may answer a packet are made of: each takes what it needs.
-struct Answering<'a> {
-    endpoints: &'a mut Endpoints,
-    responder: Responder<'a>,
-    settings: &'a Settings,
-    fragments: &'a mut Fragments,
-    next_tick: &'a mut Instant,
-}
-
 impl Stack {
+    /// What takes packets, and does what is due.
     #[inline]
-    fn answering(&mut self) -> Answering<'_> {
+    pub(super) fn answering(&mut self) -> Answering<'_> {
         Answering {
             endpoints: &mut self.endpoints,
             responder: Responder::new(
@@ -53,19 +50,6 @@ impl Stack {
         }
     }
 
-    /// What does what is due.
-    pub(crate) fn timeouts(&mut self) -> Timeouts<'_> {
-        let parts = self.answering();
-        Timeouts {
-            tcp: TcpInput {
-                endpoints: parts.endpoints,
-                responder: parts.responder,
-                settings: parts.settings,
-            },
-            next_tick: parts.next_tick,
-        }
-    }
-
     /// What does as programs ask.
     pub(crate) fn requests(&mut self) -> Requests<'_> {
         Requests {
@@ -79,49 +63,105 @@ impl Stack {
             unanswered: &mut self.unanswered,
         }
     }
+}
 
-    /// What takes packets.
-    pub(crate) fn packet_input(&mut self) -> PacketInput<'_> {
-        let parts = self.answering();
-        PacketInput {
-            responder: parts.responder,
-            fragments: parts.fragments,
+/// All that may answer a packet: what packets do, from their frame to the socket that they are for,
+/// and what timers do. Each part takes what it needs.
+pub(super) struct Answering<'a> {
+    endpoints: &'a mut Endpoints,
+    responder: Responder<'a>,
+    settings: &'a Settings,
+    fragments: &'a mut Fragments,
+    next_tick: &'a mut Instant,
+}
+
+impl Answering<'_> {
+    /// A frame of which nothing is known beforehand.
+    pub(super) fn frame(&mut self, frame: &[u8], meta: &RxMeta) {
+        let arrived = self.packets().frame(frame, meta);
+        self.take(arrived);
+    }
+
+    /// What a packet has brought goes to those that it is for.
+    fn take(&mut self, arrived: Arrived<'_>) {
+        match arrived {
+            Arrived::Nothing => {}
+            Arrived::Neighbor => self.endpoints.sockets.retry_unresolved(),
+            Arrived::Whole(whole) => {
+                let arrived = self.packets().whole(&whole);
+                self.take(arrived);
+            }
+            Arrived::Segment(carried) => self.tcp().tcp_in(&carried),
+            Arrived::Datagram(carried) => self.udp().take(&carried),
+            Arrived::Error {
+                error,
+                offender,
+                data,
+            } => self
+                .icmp_errors()
+                .icmp_error(error.as_ref(), offender, data),
         }
     }
 
-    /// What takes UDP datagrams.
-    pub(crate) fn udp_input(&mut self) -> UdpInput<'_> {
-        let parts = self.answering();
-        UdpInput {
-            endpoints: parts.endpoints,
-            responder: parts.responder,
-            settings: parts.settings,
+    /// Takes the packets that were sent to addresses of our own; says how many.
+    #[inline(never)]
+    pub(super) fn take_own(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(own) = self.responder.link.output.own.pop_front() {
+            count += 1;
+            let arrived = self.packets().own_packet(&own);
+            self.take(arrived);
         }
+        self.endpoints.sessions.at_work = AtWork::Nobodys;
+        count
     }
 
-    /// What tells of ICMP errors.
-    pub(crate) fn icmp_errors(&mut self) -> IcmpErrors<'_> {
-        IcmpErrors {
-            handshakes: self.handshakes(),
-        }
-    }
-
-    /// What segments do.
-    pub(crate) fn tcp_input(&mut self) -> TcpInput<'_> {
-        let parts = self.answering();
-        TcpInput {
-            endpoints: parts.endpoints,
-            responder: parts.responder,
-            settings: parts.settings,
+    /// What does what is due.
+    pub(super) fn timeouts(&mut self) -> Timeouts<'_> {
+        Timeouts {
+            tcp: TcpInput {
+                endpoints: self.endpoints,
+                responder: self.responder.reborrow(),
+                settings: self.settings,
+            },
+            next_tick: self.next_tick,
         }
     }
 
     /// The half-open connections, with what their handshakes need.
-    pub(crate) fn handshakes(&mut self) -> Handshakes<'_> {
-        let parts = self.answering();
+    pub(super) fn handshakes(&mut self) -> Handshakes<'_> {
         Handshakes {
-            endpoints: parts.endpoints,
-            responder: parts.responder,
+            endpoints: self.endpoints,
+            responder: self.responder.reborrow(),
+        }
+    }
+
+    fn packets(&mut self) -> PacketInput<'_> {
+        PacketInput {
+            responder: self.responder.reborrow(),
+            fragments: self.fragments,
+        }
+    }
+
+    fn udp(&mut self) -> UdpInput<'_> {
+        UdpInput {
+            endpoints: self.endpoints,
+            responder: self.responder.reborrow(),
+            settings: self.settings,
+        }
+    }
+
+    fn tcp(&mut self) -> TcpInput<'_> {
+        TcpInput {
+            endpoints: self.endpoints,
+            responder: self.responder.reborrow(),
+            settings: self.settings,
+        }
+    }
+
+    fn icmp_errors(&mut self) -> IcmpErrors<'_> {
+        IcmpErrors {
+            handshakes: self.handshakes(),
         }
     }
 }

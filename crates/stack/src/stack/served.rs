@@ -1,9 +1,7 @@
-//! What packets have brought and programs have asked goes to the parts that it is for.
+//! What programs have asked goes to the parts that it is for, and what a turn has touched is flushed.
 
 use super::Stack;
-use crate::at_work::AtWork;
 use crate::flush::{FEW, Left};
-use crate::input::Arrived;
 use crate::request_error::RequestError;
 use crate::requests::{EdgesTaken, From, MORE_THAN_EDGES, Moved, NOTHING};
 use crate::socket::{Kind, Socket};
@@ -15,41 +13,7 @@ impl Stack {
     /// A frame of which nothing is known beforehand.
     #[inline(never)]
     pub(super) fn unpredicted_frame_in(&mut self, frame: &[u8], meta: &RxMeta) {
-        let arrived = self.packet_input().frame(frame, meta);
-        self.take_arrived(arrived);
-    }
-
-    /// What a packet has brought goes to those that it is for.
-    fn take_arrived(&mut self, arrived: Arrived<'_>) {
-        match arrived {
-            Arrived::Nothing => {}
-            Arrived::Neighbor => self.endpoints.sockets.retry_unresolved(),
-            Arrived::Whole(whole) => {
-                let arrived = self.packet_input().whole(&whole);
-                self.take_arrived(arrived);
-            }
-            Arrived::Segment(carried) => self.tcp_input().tcp_in(&carried),
-            Arrived::Datagram(carried) => self.udp_input().take(&carried),
-            Arrived::Error {
-                error,
-                offender,
-                data,
-            } => self
-                .icmp_errors()
-                .icmp_error(error.as_ref(), offender, data),
-        }
-    }
-
-    #[inline(never)]
-    pub(super) fn take_own(&mut self) -> usize {
-        let mut count = 0;
-        while let Some(own) = self.link.output.own.pop_front() {
-            count += 1;
-            let arrived = self.packet_input().own_packet(&own);
-            self.take_arrived(arrived);
-        }
-        self.endpoints.sessions.at_work = AtWork::Nobodys;
-        count
+        self.answering().frame(frame, meta);
     }
 
     /// Takes where the edges of a socket's host are: what is asked most of all.
@@ -61,7 +25,7 @@ impl Stack {
         immediate: &Immediate,
         moved: Moved,
     ) -> Result<(), RequestError> {
-        let Some(key) = self.key_of(from.session, request.socket()) else {
+        let Some(key) = self.endpoints.key_of(from.session, request.socket()) else {
             self.endpoints.sessions.refuse_unknown(from, request);
             return Ok(());
         };
@@ -88,7 +52,7 @@ impl Stack {
         if let Request::Open { kind, flags, .. } = *request {
             return self.requests().setup.open(from, id, kind, flags);
         }
-        let Some(key) = self.key_of(from.session, id) else {
+        let Some(key) = self.endpoints.key_of(from.session, id) else {
             self.endpoints.sessions.refuse_unknown(from, request);
             return Ok(());
         };
@@ -111,13 +75,13 @@ impl Stack {
     #[inline(never)]
     pub(super) fn reset_some(&mut self) {
         self.flushing().admission().reset_some_waiting();
-        self.handshakes().reset_some_half_open();
+        self.answering().handshakes().reset_some_half_open();
     }
 
     /// A tick of the timer wheel has come.
     #[inline(never)]
     pub(super) fn handle_tick(&mut self) -> bool {
-        self.timeouts().handle_tick()
+        self.answering().timeouts().handle_tick()
     }
 
     /// Looks at every socket that this turn has touched, as far as the shares of their users go.
@@ -177,12 +141,5 @@ impl Stack {
             self.take_own_packets();
             self.endpoints.sessions.at_work = at_work;
         }
-    }
-
-    /// Does what is the work of the session of a socket.
-    pub(super) fn work_for(&mut self, key: u32, work: impl FnOnce(&mut Self)) {
-        self.endpoints.sessions.at_work = AtWork::Socket(key);
-        work(self);
-        self.endpoints.sessions.at_work = AtWork::Nobodys;
     }
 }

@@ -25,7 +25,7 @@ fn waiting(count: u16) -> (Single, SocketId, Vec<SocketId>) {
 fn unaccepted(single: &Single, listener: SocketId, connections: &[SocketId]) -> (usize, usize) {
     let stack = &single.stack;
     let kind_of = |id: SocketId| {
-        let key = stack.key_of(single.session(), id)?;
+        let key = stack.endpoints.key_of(single.session(), id)?;
         stack.endpoints.sockets.get(key).map(|socket| &socket.kind)
     };
     let Some(Kind::Listener(l)) = kind_of(listener) else {

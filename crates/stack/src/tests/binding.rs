@@ -279,11 +279,16 @@ fn the_port_of_a_closed_socket_is_free() {
         assert_eq!(bind(&mut single, first, SERVER.into(), 5_000).0, 0);
         let second = single.open(kind);
         single.bind_to(second, 5_000);
-        assert!(single.stack.has_late_binds(), "it is in use");
+        assert!(single.stack.late_binds().are_any(), "it is in use");
         single.close(first);
         single.turn();
-        let late = single.stack.take_late_binds().pop().expect("the second's");
-        assert!(single.stack.bind_again(&late));
+        let late = single
+            .stack
+            .late_binds()
+            .take()
+            .pop()
+            .expect("the second's");
+        assert!(single.stack.late_binds().bind_again(&late));
         single.turn();
         assert_eq!(single.answer(), Some(0));
     }
@@ -307,7 +312,12 @@ fn a_port_that_nobody_has_chosen_goes_with_what_listens() {
         let socket = single.open(SocketKind::Stream);
         single.bind_to(socket, port);
         single.turn();
-        single.stack.take_late_binds().is_empty().then_some(socket)
+        single
+            .stack
+            .late_binds()
+            .take()
+            .is_empty()
+            .then_some(socket)
     };
     for chosen in [0, 5_000] {
         let mut single = Single::new(GEOMETRY, 1);
@@ -341,7 +351,7 @@ fn a_stream_takes_the_port_of_another() {
         let socket = single.open(SocketKind::Stream);
         single.bind_to(socket, port);
         single.turn();
-        let is_in_use = !single.stack.take_late_binds().is_empty();
+        let is_in_use = !single.stack.late_binds().take().is_empty();
         single.close(socket);
         single.turn();
         is_in_use
@@ -412,7 +422,7 @@ fn streams_share_what_they_are_given_where_the_machine_lets_them() {
         }
         single.bind_to(socket, 0);
         single.turn();
-        single.stack.take_late_binds().is_empty()
+        single.stack.late_binds().take().is_empty()
     };
     let (address, port) = (OptionName::ReuseAddress, OptionName::ReusePort);
     for (machine, options, expected) in [

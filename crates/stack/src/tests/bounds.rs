@@ -291,7 +291,7 @@ fn looks(single: &mut Single) -> (Undelivered, usize) {
     let mut looks = 0;
     loop {
         let before = single.stack.endpoints.sockets.delivered_below;
-        let found = single.stack.look_for_undelivered();
+        let found = single.stack.lifecycle().look_for_undelivered();
         let looked_at = single.stack.endpoints.sockets.delivered_below - before;
         assert!(looked_at as usize <= UNACCEPTED, "{looked_at} at once");
         looks += 1;
@@ -343,7 +343,7 @@ fn what_programs_have_left_to_deliver_is_looked_for_in_parts() {
     single.segment(&last, &[]);
     single.turn();
     assert_eq!(looks(&mut single), (Undelivered::None, 1));
-    single.stack.look_for_undelivered_anew();
+    single.stack.lifecycle().look_for_undelivered_anew();
     let (found, looks) = looks(&mut single);
     assert_eq!(found, Undelivered::None);
     assert!(looks >= parts);

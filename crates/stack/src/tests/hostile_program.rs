@@ -215,8 +215,8 @@ impl Hostile {
             _ => self.scribble(),
         }
         // What is in use is asked for once more, as the engine does it, and given up.
-        for late in single.stack.take_late_binds() {
-            if !single.stack.bind_again(&late) {
+        for late in single.stack.late_binds().take() {
+            if !single.stack.late_binds().bind_again(&late) {
                 single.stack.endpoints.sessions.give_bind_up(&late);
             }
         }
@@ -238,10 +238,13 @@ impl Hostile {
                 .socket_of(self.session, index);
             let key = key.expect("its session knows it");
             for channel in 0..=self.channel.index() {
-                single.stack.forget_subscriber(key, channel as u16);
+                single
+                    .stack
+                    .lifecycle()
+                    .forget_subscriber(key, channel as u16);
             }
             if !single.stack.status().is_orphan(key) {
-                single.stack.close_unheld(key);
+                single.stack.lifecycle().close_unheld(key);
             }
         }
     }
@@ -330,7 +333,13 @@ fn run(seed: u64) -> [u64; 2] {
     let left: Vec<_> = left.filter(|(_, s)| s.session == hostile.session).collect();
     assert!(left.is_empty(), "{left:#?}");
     assert_eq!(single.stack.status().half_open_count(), 0);
-    assert!(single.stack.close_session(hostile.session).is_some());
+    assert!(
+        single
+            .stack
+            .lifecycle()
+            .close_session(hostile.session)
+            .is_some()
+    );
     single.turn();
     let counters = &single.stack.counters;
     [counters.own_bytes.forwarded, counters.own_bytes.lent]

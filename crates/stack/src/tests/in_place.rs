@@ -350,7 +350,11 @@ fn with_another_session_nothing_is_received_into_place() {
     let packets: Vec<_> = (0..5).map(|_| both.in_order(0, LEN)).collect();
     both.receive(&packets);
     both.read(0);
-    both.sides[0].single.stack.close_session(session);
+    both.sides[0]
+        .single
+        .stack
+        .lifecycle()
+        .close_session(session);
     let packets: Vec<_> = (0..5).map(|_| both.in_order(0, LEN)).collect();
     both.receive(&packets);
     assert_eq!(both.counts(), (0, 0));

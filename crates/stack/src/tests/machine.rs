@@ -130,7 +130,7 @@ impl Machine {
         };
         let channel = processes.attach(peer).unwrap().channel;
         host.open_channel(channel);
-        let session = stack.open_session(Session::new(host, 0), None);
+        let session = stack.lifecycle().open_session(Session::new(host, 0), None);
         Self {
             stack,
             program: Program::new(arena, channel),
@@ -435,9 +435,9 @@ impl Machine {
         for index in session.sockets_among(0..session.blocks()) {
             let key = self.stack.endpoints.sessions.socket_of(self.session, index);
             let key = key.expect("its session knows it");
-            self.stack.forget_subscriber(key, channel);
+            self.stack.lifecycle().forget_subscriber(key, channel);
             if !self.stack.status().is_orphan(key) {
-                self.stack.close_unheld(key);
+                self.stack.lifecycle().close_unheld(key);
             }
         }
         self.processes.free_channel(channel);

@@ -39,7 +39,11 @@ fn read(single: &mut Single, socket: SocketId, rcv_consumed: u64, minutes: u64) 
     for _ in 0..minutes {
         single.turn_after(MINUTE_US);
     }
-    let key = single.stack.key_of(single.session(), socket).unwrap();
+    let key = single
+        .stack
+        .endpoints
+        .key_of(single.session(), socket)
+        .unwrap();
     single.stack.endpoints.sockets.pair_mut(key).unwrap().dead
 }
 
@@ -135,7 +139,11 @@ fn answered_and_closed(writes_first: bool) -> (u64, Option<u16>) {
         single.ask(0, request);
     }
     single.turn();
-    let key = single.stack.key_of(single.session(), client).unwrap();
+    let key = single
+        .stack
+        .endpoints
+        .key_of(single.session(), client)
+        .unwrap();
     let end = single.stack.endpoints.sockets.pair_mut(key).unwrap();
     (end.rcv.edge(), end.dead)
 }

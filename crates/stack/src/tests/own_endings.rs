@@ -181,7 +181,7 @@ fn what_is_over_has_no_port() {
         let mut own = Own::new();
         let (session, client) = (own.single.session(), own.client);
         let port = |own: &Own| {
-            let key = own.single.stack.key_of(session, client)?;
+            let key = own.single.stack.endpoints.key_of(session, client)?;
             Some(own.single.stack.endpoints.sockets.get(key)?.local?.port())
         };
         let port = port(&own).expect("the client has one");
@@ -189,7 +189,7 @@ fn what_is_over_has_no_port() {
             let other = own.single.open(SocketKind::Stream);
             own.single.bind_to(other, port);
             own.single.turn();
-            let is_free = own.single.stack.take_late_binds().is_empty();
+            let is_free = own.single.stack.late_binds().take().is_empty();
             own.single.close(other);
             own.single.turn();
             is_free
@@ -210,7 +210,7 @@ fn what_is_over_has_no_port() {
             own.says(own.server, 0, 0, EdgeFlags::SHUT_WR);
         }
         own.single.turn();
-        assert!(own.single.stack.key_of(session, client).is_some());
+        assert!(own.single.stack.endpoints.key_of(session, client).is_some());
         assert!(is_free(&mut own), "reset: {is_reset}");
     }
 }

@@ -195,11 +195,19 @@ fn a_connection_is_unread_until_its_record_is() {
         let sockets = [0, 1].map(|which| accepted(&mut single, listener, which));
         let are_unread = |single: &Single| {
             sockets.map(|socket| {
-                let key = single.stack.key_of(single.session(), socket).unwrap();
+                let key = single
+                    .stack
+                    .endpoints
+                    .key_of(single.session(), socket)
+                    .unwrap();
                 single.stack.status().is_unread(key)
             })
         };
-        let key = single.stack.key_of(single.session(), listener).unwrap();
+        let key = single
+            .stack
+            .endpoints
+            .key_of(single.session(), listener)
+            .unwrap();
         assert!(!single.stack.status().is_unread(key));
         assert_eq!(are_unread(&single), [true, true]);
         single.edges(listener, 64, EdgeFlags::empty());

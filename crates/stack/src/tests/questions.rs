@@ -252,11 +252,16 @@ fn an_address_in_use_may_be_given_up() {
     single.turn();
     single.discard_completions();
     single.bind_to(second, 5_000);
-    let late = single.stack.take_late_binds().pop().expect("it is in use");
-    assert!(!single.stack.has_late_binds());
-    assert!(!single.stack.bind_again(&late));
-    single.stack.bind_later(late);
-    let late = single.stack.take_late_binds().pop().expect("put off");
+    let late = single
+        .stack
+        .late_binds()
+        .take()
+        .pop()
+        .expect("it is in use");
+    assert!(!single.stack.late_binds().are_any());
+    assert!(!single.stack.late_binds().bind_again(&late));
+    single.stack.late_binds().put_off(late);
+    let late = single.stack.late_binds().take().pop().expect("put off");
     single.turn();
     assert_eq!(single.answer(), None);
     single.stack.endpoints.sessions.give_bind_up(&late);
@@ -264,9 +269,17 @@ fn an_address_in_use_may_be_given_up() {
     assert_eq!(single.answer(), Some(98));
     // One that goes has its late ones answered as well.
     single.bind_to(second, 5_000);
-    let late = single.stack.take_late_binds().pop().expect("in use still");
+    let late = single
+        .stack
+        .late_binds()
+        .take()
+        .pop()
+        .expect("in use still");
     single.close(second);
-    assert!(single.stack.bind_again(&late), "there is no such socket");
+    assert!(
+        single.stack.late_binds().bind_again(&late),
+        "there is no such socket"
+    );
     single.turn();
     assert_eq!(single.answer(), Some(9));
 }

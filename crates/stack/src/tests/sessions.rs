@@ -62,8 +62,8 @@ fn idle_sessions_are_parked() {
     single.turn();
     assert_eq!(single.stack.endpoints.sessions.polled(), [second]);
     // With one that is taken out, its place is.
-    assert!(single.stack.close_session(second).is_some());
-    assert!(single.stack.close_session(second).is_none());
+    assert!(single.stack.lifecycle().close_session(second).is_some());
+    assert!(single.stack.lifecycle().close_session(second).is_none());
     assert_eq!(sessions(&single), (2, 2, 0));
 }
 
@@ -139,6 +139,6 @@ fn programs_are_told_of_the_stack() {
     assert!(other.is_alone());
     assert_eq!(name(&other), "bbr");
     assert!(!other.is_closed());
-    assert!(single.stack.close_session(session).is_some());
+    assert!(single.stack.lifecycle().close_session(session).is_some());
     assert!(host.is_closed() && !other.is_closed());
 }

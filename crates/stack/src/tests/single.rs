@@ -113,7 +113,7 @@ impl Single {
         let arena = Arc::new(Arena::create_for(geometry, agreed).unwrap());
         let mut host = AdapterSession::new(arena.clone(), Arc::new(EventfdSignaler::for_one()));
         (0..processes).for_each(|channel| host.open_channel(channel));
-        let session = stack.open_session(Session::new(host, 0), None);
+        let session = stack.lifecycle().open_session(Session::new(host, 0), None);
         Self {
             stack,
             channel: HostChannel::new(arena.clone(), 0),
@@ -138,7 +138,10 @@ impl Single {
         let arena = Arc::new(Arena::create_for(geometry, agreed).unwrap());
         let mut host = AdapterSession::new(arena.clone(), Arc::new(EventfdSignaler::for_one()));
         host.open_channel(0);
-        let session = self.stack.open_session(Session::new(host, 0), None);
+        let session = self
+            .stack
+            .lifecycle()
+            .open_session(Session::new(host, 0), None);
         (session, arena)
     }
 

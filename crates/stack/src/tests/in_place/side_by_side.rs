@@ -208,7 +208,7 @@ impl Side {
     pub(super) fn reported(&self, number: u16) -> Option<u64> {
         let socket = self.sockets[usize::from(number)];
         let stack = &self.single.stack;
-        let key = stack.key_of(self.single.session(), socket)?;
+        let key = stack.endpoints.key_of(self.single.session(), socket)?;
         match &stack.endpoints.sockets.get(key)?.kind {
             Kind::Stream(c) => Some(c.reported.rcv_edge),
             _ => None,
