@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::messages::Messages;
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::socket::{Kind, Socket, as_family};
+use crate::socket::{Kind, PayloadMoved, Socket, as_family};
 use crate::transfers::Transfers;
 use crate::unaccepted::Next;
 use longshore_hostif::adapter::Subscribers;
@@ -70,8 +70,9 @@ impl Admission<'_> {
             _ => return None,
         };
         let (session_key, options) = (socket.session, socket.options);
-        let port = socket.local?.port();
-        let [local, peer] = [socket.local?, remote].map(|a| as_family(a, options.ipv6).into());
+        let port = socket.bound.local()?.port();
+        let [local, peer] =
+            [socket.bound.local()?, remote].map(|a| as_family(a, options.ipv6).into());
         let (is_own, now) = (
             self.link.addresses.contains(remote.ip().to_canonical()),
             self.now,
@@ -127,7 +128,8 @@ impl Admission<'_> {
             socket.apply_receive_buffer(&self.endpoints.sessions);
         }
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-            socket.hold_port(false, &mut self.endpoints.demux);
+            let options = &socket.options;
+            socket.bound.hold(false, options, &mut self.endpoints.demux);
         }
         self.counters.tcp.passive_opens += 1;
         self.endpoints.sockets.touch(listener_key);
@@ -274,7 +276,7 @@ fn put_accept_record(
             &mut listener.payload.to_host,
             &mut session.host.meter.to_host.payload,
         ];
-        Socket::count_payload(count, &Moved::of_stream(pieces, at, ACCEPT_RECORD as u64));
+        PayloadMoved::count(count, &Moved::of_stream(pieces, at, ACCEPT_RECORD as u64));
     }
     l.rcv_edge += ACCEPT_RECORD as u64;
     l.queue.push(record.socket);

@@ -40,10 +40,11 @@ impl Binding<'_> {
             Kind::Datagram(_) => SocketKind::Datagram,
             _ => return Err(RequestError::Invalid),
         };
-        if socket.local.is_some() && !socket.given.is_taken() {
+        if socket.bound.local().is_some() && !socket.bound.given().is_taken() {
             return Err(RequestError::Invalid);
         }
-        let taken = socket.local.filter(|_| socket.given.is_taken());
+        let given_before = socket.bound.given();
+        let taken = socket.bound.local().filter(|_| given_before.is_taken());
         let v6_only = socket.options.v6_only;
         let reuse = Reuse {
             over_v4: !socket.options.ipv6,
@@ -62,11 +63,11 @@ impl Binding<'_> {
             }
         }
         if let Some(taken) = taken {
-            socket.given.set_taken(false);
+            socket.bound.set_taken(false);
             if taken == local {
                 return Ok(as_family(local, socket.options.ipv6));
             }
-            socket.local = None;
+            socket.bound.take_local();
             self.demux.tcp.release(taken.port(), key);
         }
         let ports = match kind {
@@ -94,10 +95,9 @@ impl Binding<'_> {
         if !ports.bind(local, key, reuse, v6_only, self.user) {
             return Err(RequestError::AddressInUse);
         }
-        socket.local = Some(local);
-        socket.given = given;
+        socket.bound.bind(local, given);
         if kind == SocketKind::Datagram {
-            socket.become_datagram();
+            socket.kind.become_datagram();
         }
         Ok(as_family(local, socket.options.ipv6))
     }
@@ -105,7 +105,7 @@ impl Binding<'_> {
     /// Binds a listener that was shut down and has given back a port that nobody had chosen: to that
     /// one, or to any if it is another's by now.
     pub(crate) fn bind_shut(&mut self, key: u32, socket: &mut Socket) -> Result<(), RequestError> {
-        let mut local = socket.local.ok_or(RequestError::Invalid)?;
+        let mut local = socket.bound.local().ok_or(RequestError::Invalid)?;
         let reuse = Reuse {
             over_v4: !socket.options.ipv6,
             ..socket.options.reuse
@@ -119,7 +119,7 @@ impl Binding<'_> {
         if !tcp.bind(local, key, reuse, v6_only, self.user) {
             return Err(RequestError::AddressInUse);
         }
-        socket.local = Some(local);
+        socket.bound.set_local(local);
         Ok(())
     }
 
@@ -163,7 +163,8 @@ impl Binding<'_> {
         socket: &mut Socket,
         peer: SocketAddr,
     ) -> Result<SocketAddr, RequestError> {
-        let (v6, bound) = (socket.options.ipv6, socket.local.or(socket.without_port()));
+        let (v6, bound) = (socket.options.ipv6, socket.bound.local());
+        let bound = bound.or(socket.kind.without_port());
         let peer = socket.options.destination(peer)?;
         if !self.access.may_connect(Transport::Udp, peer) {
             return Err(RequestError::Denied);
@@ -180,18 +181,18 @@ impl Binding<'_> {
             _ => RequestError::Unreachable,
         };
         self.link.addresses_towards(bound, peer.ip()).ok_or(why)?;
-        if socket.local.is_none() {
+        if socket.bound.local().is_none() {
             socket.bind_datagram(key, &mut self.demux.udp, self.user, self.now)?;
         }
         if let Kind::Datagram(d) = &mut socket.kind {
             d.peer = Some(peer);
         }
-        let local = socket.local.ok_or(RequestError::Invalid)?;
+        let local = socket.bound.local().ok_or(RequestError::Invalid)?;
         self.demux.udp.put_last(local.port(), key);
         let from_source = SocketAddr::new(source, local.port());
         if local.ip().is_unspecified() {
             // As Linux has it, it keeps that address with its next peers.
-            socket.local = Some(from_source);
+            socket.bound.set_local(from_source);
             self.demux.udp.move_to(from_source, key);
         } else if !self.link.addresses.is_for_all(local.ip()) {
             return Ok(as_family(local, v6));
@@ -215,17 +216,17 @@ impl Sockets {
             return;
         };
         let is_new =
-            matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none();
+            matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.bound.local().is_none();
         let of = self.key_of(sessions, socket.session, of).filter(|_| is_new);
         let Some((of, other)) = of.and_then(|of| Some((of, self.get_mut(of)?))) else {
             return;
         };
-        let given = other.given;
+        let given = other.bound.given();
         let is_stream = !matches!(
             other.kind,
             Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
         );
-        let port = other.local.map(|local| local.port());
+        let port = other.bound.local().map(|local| local.port());
         let Some(port) = port.filter(|_| is_stream && given.port() && !given.is_taken()) else {
             return;
         };
@@ -238,12 +239,11 @@ impl Sockets {
             // Where it was connected, it was bound to the address of that.
             SocketAddr::new(any_ip(other.options.ipv6), port)
         };
-        other.given = Given::default();
+        other.bound.forget_given();
         demux.tcp.move_to(bound, key);
         if let Some(socket) = self.get_mut(key) {
-            socket.local = Some(bound);
-            socket.given = given;
-            socket.given.set_taken(true);
+            socket.bound.bind(bound, given);
+            socket.bound.set_taken(true);
         }
     }
 }

@@ -72,7 +72,7 @@ impl DatagramOutput<'_> {
             &mut self.endpoints.sessions,
             &mut self.endpoints.demux.udp,
         );
-        let edges = socket.edges();
+        let edges = socket.kind.edges();
         let (orphan, quarter) = (socket.orphan, u64::from(socket.options.send_buffer / 4));
         let Kind::Datagram(d) = &mut socket.kind else {
             return false;

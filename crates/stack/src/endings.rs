@@ -87,7 +87,7 @@ impl Endings<'_> {
                         .groups
                         .leave(group, now, &mut self.link.output.device);
                 }
-                if let Some(local) = socket.local {
+                if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.udp.release(local.port(), key);
                 }
                 self.endpoints.sockets.touch(key);
@@ -103,13 +103,13 @@ impl Endings<'_> {
         let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
-        let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.local) else {
+        let (Kind::Listener(l), Some(local)) = (&mut socket.kind, socket.bound.local()) else {
             return;
         };
         l.shut = true;
         self.endpoints.demux.tcp.stop_listening(local.port(), key);
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-            socket.give_port_back(key, &mut self.endpoints.demux);
+            socket.bound.give_port_back(key, &mut self.endpoints.demux);
         }
         self.endpoints.sockets.give_up_waiting(key);
         self.endpoints
@@ -125,7 +125,9 @@ impl Endings<'_> {
         let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return;
         };
-        let Some(local) = socket.local else { return };
+        let Some(local) = socket.bound.local() else {
+            return;
+        };
         let reuse = socket.options.reuse;
         let Kind::Stream(c) = &mut socket.kind else {
             return;
@@ -136,7 +138,7 @@ impl Endings<'_> {
         let (record, remote, flow) = (longshore_tcp::TimeWait::of(&c.tcb), c.remote, c.flow);
         c.is_over = true;
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-            socket.let_port_go(&mut self.endpoints.demux);
+            socket.bound.let_go(&mut self.endpoints.demux);
         }
         self.endpoints.demux.remove(&flow);
         self.endpoints.demux.wait(
@@ -175,13 +177,16 @@ impl Endings<'_> {
             c.rcv.end_at(end, consumed, &mut s.host.receive);
         }
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-            socket.give_port_back(key, &mut self.endpoints.demux);
+            socket.bound.give_port_back(key, &mut self.endpoints.demux);
         }
         if !was_made
             && is_given_up
             && let Some(socket) = self.endpoints.sockets.get_mut(key)
         {
-            socket.leave_address(key, &mut self.endpoints.demux);
+            let v6 = socket.options.ipv6;
+            socket
+                .bound
+                .leave_address(v6, key, &mut self.endpoints.demux);
         }
         self.after_end(key);
     }
@@ -222,7 +227,7 @@ impl Endings<'_> {
     pub(crate) fn forget(&mut self, key: u32) {
         self.transfers().release_block(key);
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-            socket.let_port_go(&mut self.endpoints.demux);
+            socket.bound.let_go(&mut self.endpoints.demux);
         }
         let Some(socket) = self.endpoints.sockets.remove(key) else {
             return;
@@ -236,7 +241,7 @@ impl Endings<'_> {
                     self.endpoints.demux.remove(&c.flow);
                 }
                 if c.listener.is_none()
-                    && let Some(local) = socket.local
+                    && let Some(local) = socket.bound.local()
                 {
                     self.endpoints.demux.tcp.release(local.port(), key);
                 }
@@ -245,12 +250,12 @@ impl Endings<'_> {
                 if let Some(flow) = &p.flow {
                     self.endpoints.demux.remove(flow);
                 }
-                if let Some(local) = socket.local {
+                if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.tcp.release(local.port(), key);
                 }
             }
             Kind::Listener(_) | Kind::Idle(SocketKind::Stream) => {
-                if let Some(local) = socket.local {
+                if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.tcp.release(local.port(), key);
                 }
             }
@@ -259,12 +264,12 @@ impl Endings<'_> {
                     let device = &mut self.link.output.device;
                     self.link.groups.leave(*group, self.now, device);
                 }
-                if let Some(local) = socket.local {
+                if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.udp.release(local.port(), key);
                 }
             }
             Kind::Idle(SocketKind::Datagram) => {
-                if let Some(local) = socket.local {
+                if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.udp.release(local.port(), key);
                 }
             }

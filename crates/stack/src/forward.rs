@@ -61,10 +61,10 @@ impl Transfers<'_> {
             Kind::Pair(p) => p.dead.is_some(),
             _ => true,
         };
-        if !is_over && socket.snd_edge() < snd_edge {
+        if !is_over && socket.kind.snd_edge() < snd_edge {
             return Err(RequestError::BadEdge);
         }
-        let acked = socket.edges().snd_acked;
+        let acked = socket.kind.edges().snd_acked;
         self.forwarded(sink, if is_over { u64::MAX } else { acked });
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Transfers<'_> {
             .sessions
             .get_mut(session)
             .ok_or(RequestError::NoSocket)?;
-        let (consumed, edge) = socket.received().ok_or(RequestError::Invalid)?;
+        let (consumed, edge) = socket.kind.received().ok_or(RequestError::Invalid)?;
         let len = range.end.saturating_sub(range.start);
         let is_possible = len >= LEAST_FORWARD && range.end <= edge && !socket.orphan;
         if !is_possible || !s.host.send.begin_forwards() {

@@ -6,14 +6,13 @@ use crate::fast_output::Headers;
 use crate::fetched::Fetch;
 use crate::link::{Link, NextHop};
 use crate::sessions::Sessions;
-use crate::socket::{Connection, Kind, Socket};
+use crate::socket::{Connection, Kind, PayloadMoved, Socket};
 use crate::sockets::Sockets;
 use longshore_frames::PortError;
 use longshore_frames::in_place;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{Crossings, Moved, SharedBytes};
 use longshore_tcp::{Instant, State};
-use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Segments that one connection may send in one turn, so that others get theirs.
@@ -70,7 +69,7 @@ impl Socket {
         let Kind::Stream(c) = &mut self.kind else {
             return Sent::All;
         };
-        let Some(local) = &self.local else {
+        let Some(local) = self.bound.local() else {
             return Sent::All;
         };
         let Some(addresses) = &AddressPair::new(local.ip(), c.remote.ip()) else {
@@ -106,7 +105,7 @@ impl Socket {
             moved: &mut self.payload.to_adapter,
             used,
             c,
-            local,
+            port: local.port(),
             addresses,
             hop,
             service,
@@ -148,7 +147,7 @@ struct Outlet<'a> {
     moved: &'a mut Moved,
     /// What is done with the payload.
     used: Use,
-    local: &'a SocketAddr,
+    port: u16,
     addresses: &'a AddressPair,
     hop: NextHop,
     service: Service,
@@ -188,7 +187,7 @@ impl<'a> Outlet<'a> {
                     &mut self.c.headers,
                     self.link,
                     self.addresses,
-                    (self.local.port(), self.c.remote.port()),
+                    (self.port, self.c.remote.port()),
                     neighbor,
                     self.service,
                 );
@@ -218,7 +217,7 @@ impl<'a> Outlet<'a> {
             let segment = self.c.tcb.poll_transmit(self.now, longest);
             let segment = segment.ok_or(Sent::All)?;
             let len = segment.payload_len();
-            let header = segment.header(self.local.port(), self.c.remote.port());
+            let header = segment.header(self.port, self.c.remote.port());
             let sent = loop {
                 let mut pieces = [SharedBytes::EMPTY; MAX_PIECES];
                 let count = if len == 0 {
@@ -284,7 +283,7 @@ impl<'a> Outlet<'a> {
         }
         let fetched = self.c.fetched.send(streams, index, &(from..range.end), end);
         if fetched != Fetch::default() {
-            Socket::count_payload([self.moved, &mut crossed.payload], &fetched.payload);
+            PayloadMoved::count([self.moved, &mut crossed.payload], &fetched.payload);
             crossed.control.add(&fetched.records);
         }
         Ok(count)

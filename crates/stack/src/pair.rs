@@ -73,7 +73,7 @@ impl Admission<'_> {
             .get_mut(key)
             .ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Pair(pair);
-        socket.local = Some(local);
+        socket.bound.set_local(local);
         if let Some(flow) = flow {
             self.endpoints.demux.insert(flow, key);
             self.counters.tcp.active_opens += 1;
@@ -94,7 +94,7 @@ impl Admission<'_> {
         let Some(socket) = self.endpoints.sockets.get(key) else {
             return;
         };
-        let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.local) else {
+        let (Kind::Pair(p), Some(client)) = (&socket.kind, socket.bound.local()) else {
             return;
         };
         // One that stood in a line may be gone, and its key another's.
@@ -111,7 +111,7 @@ impl Admission<'_> {
         let (options, session) = (l.options, l.session);
         // A listener that is gone while its connections are deferred may have left its key to
         // another.
-        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.is_at(server) {
+        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.bound.is_at(server) {
             return self
                 .endpoints
                 .sockets
@@ -189,7 +189,7 @@ impl Admission<'_> {
         };
         let mut accepted = Socket::new(id, session, None, options, Kind::Pair(pair));
         accepted.share = share;
-        accepted.local = Some(server);
+        accepted.bound.set_local(server);
         let other = self.endpoints.sockets.insert(accepted);
         self.endpoints.demux.insert(flow, other);
         if self.hand_over(other).is_none() {
@@ -223,9 +223,12 @@ impl Admission<'_> {
                 .sockets
                 .leave_table(key, &mut self.endpoints.demux);
             if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-                socket.give_port_back(key, &mut self.endpoints.demux);
+                socket.bound.give_port_back(key, &mut self.endpoints.demux);
                 if !was_made && is_given_up {
-                    socket.leave_address(key, &mut self.endpoints.demux);
+                    let v6 = socket.options.ipv6;
+                    socket
+                        .bound
+                        .leave_address(v6, key, &mut self.endpoints.demux);
                 }
             }
         }

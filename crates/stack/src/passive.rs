@@ -101,7 +101,7 @@ impl Handshakes<'_> {
             generation: 0,
         };
         let mut socket = Socket::new(id, session, None, options, Kind::Stream(connection));
-        socket.local = Some(local);
+        socket.bound.set_local(local);
         socket.share = share;
         let key = self.endpoints.sockets.insert(socket);
         self.endpoints.demux.insert(flow, key);

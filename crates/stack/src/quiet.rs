@@ -57,7 +57,7 @@ impl Sockets {
         let Some(session) = sessions.get_mut(socket.session) else {
             return;
         };
-        let Some((reported, edge)) = socket.finished() else {
+        let Some((reported, edge)) = socket.kind.finished() else {
             return;
         };
         if edge <= reported.returned {
@@ -67,7 +67,7 @@ impl Sockets {
             reported.returned = edge;
             session.returns.chunks += session.host.send_slab().take_chunks(index, edge);
         } else {
-            socket.look_again(now.after_us(LATER_US));
+            socket.kind.look_again(now.after_us(LATER_US));
             self.arm(key);
         }
     }

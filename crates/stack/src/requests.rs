@@ -17,7 +17,7 @@ use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::{OptionSet, Options, Reporter, Socket};
+use crate::socket::{OptionSet, Options, Reporter};
 pub(crate) use edges::EdgesTaken;
 use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
 use longshore_tcp::Linger;
@@ -93,7 +93,7 @@ impl Requests<'_> {
             } => {
                 self.move_edges(from, key, (snd_edge, rcv_consumed, flags))?;
                 if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
-                    socket.note_extent(extent, snd_edge);
+                    socket.kind.note_extent(extent, snd_edge);
                 }
             }
             Request::Close {
@@ -167,7 +167,7 @@ impl Requests<'_> {
         }
         if let Some((snd, rcv)) = s.host.blocks().edges_noted(socket.id) {
             // Nobody keeps the bytes of others that it was about to send.
-            let reported = socket.snd_edge().min(snd);
+            let reported = socket.kind.snd_edge().min(snd);
             let snd = s.host.send.first_forwarded(socket.id.index, reported..snd);
             let _ = self.host_edges(key, None, (snd, rcv, EdgeFlags::PUSH));
         }
@@ -229,13 +229,15 @@ impl Requests<'_> {
                 &mut self.setup.endpoints.sessions,
                 self.setup.now,
             );
-            if flags.contains(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) {
-                socket.end_attempt(key, &mut self.setup.endpoints.demux);
+            // The program has ended its attempt to connect, or knows that it has failed.
+            if flags.contains(EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR) && socket.kind.has_failed() {
+                let (v6, demux) = (socket.options.ipv6, &mut self.setup.endpoints.demux);
+                socket.bound.leave_address(v6, key, demux);
             }
         }
         if flags.contains(EdgeFlags::RECORD_END) {
             let socket = self.setup.endpoints.sockets.get_mut(key);
-            if socket.is_some_and(|s| !s.host_record_end(snd_edge)) {
+            if socket.is_some_and(|s| !s.kind.end_record(snd_edge)) {
                 self.setup.counters.drop(EngineDrop::RecordEndsFull);
             }
         }
@@ -260,7 +262,7 @@ impl Requests<'_> {
         flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
         self.host_edges(key, Some(from.channel), (snd_edge, rcv_consumed, flags))?;
         if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
-            socket.host_urgent(snd_edge);
+            socket.kind.set_urgent(snd_edge);
         }
         Ok(())
     }
@@ -302,25 +304,13 @@ impl Requests<'_> {
             }
             Request::Connect { peer, .. } => {
                 let begun = self.setup.connect(key, peer);
-                let room = self
-                    .setup
-                    .endpoints
-                    .sockets
-                    .get(key)
-                    .map_or(0, Socket::syn_room);
+                let socket = self.setup.endpoints.sockets.get(key);
+                let room = socket.map_or(0, |s| s.kind.syn_room());
                 begun.map(|local| (room, local.into()))
             }
             Request::Listen { backlog, .. } => self.setup.listen(key, backlog).map(|()| NOTHING),
             Request::Group { group, join, .. } => {
-                let now = self.setup.now;
-                let socket = self
-                    .setup
-                    .endpoints
-                    .sockets
-                    .get_mut(key)
-                    .ok_or(RequestError::NoSocket);
-                let changed =
-                    socket.and_then(|s| s.change_group(group, join, self.setup.link, now));
+                let changed = self.setup.change_group(key, group, join);
                 changed.map(|()| NOTHING)
             }
             Request::TooLong { to, .. } => {
@@ -335,8 +325,8 @@ impl Requests<'_> {
                 Ok(NOTHING)
             }
             Request::Owner { .. } => {
-                let edges = self.setup.endpoints.sockets.get(key).map(Socket::edges);
-                let edges = edges.unwrap_or_default();
+                let edges = self.setup.endpoints.sockets.get(key);
+                let edges = edges.map(|s| s.kind.edges()).unwrap_or_default();
                 self.setup
                     .endpoints
                     .sessions

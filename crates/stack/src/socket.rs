@@ -1,13 +1,14 @@
 //! What the engine knows of a socket: plain data, named by a key.
 
+mod bound;
 mod buffers;
 mod datagram;
 mod errors;
+mod kind;
 mod listener;
 mod low_water;
 mod options;
 mod packet_options;
-mod ports;
 mod put_edges;
 mod received;
 mod report;
@@ -19,20 +20,22 @@ use crate::accept_queue::AcceptQueue;
 use crate::account::SocketShare;
 use crate::audience::Audience;
 use crate::bulk_senders::Seen;
-use crate::demux::{Flow, Reuse};
+use crate::demux::Flow;
 use crate::error_queue::ErrorQueue;
 use crate::fast_output::Headers;
 use crate::fetched::Fetched;
 use crate::forwards::Forwarding;
 use crate::messages::Messages;
-use crate::pair_end::Pair;
 use crate::reported::Reported;
 use crate::timers::{Alarm, Wheel};
+pub(crate) use bound::{Bound, Given};
 pub(crate) use errors::{ReportedError, Reporter};
+pub(crate) use kind::Kind;
 use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
-use longshore_hostif::{Moved, SocketId, SocketKind};
+use longshore_hostif::{Moved, SocketId};
 use longshore_tcp::{FastOpenQueue, Instant, Listener, Tcb};
 pub(crate) use options::Options;
+pub(crate) use packet_options::DatagramOptions;
 pub(crate) use set_option::OptionSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -47,18 +50,13 @@ pub(crate) struct Socket {
     pub(crate) session: u32,
     pub(crate) subscribers: Subscribers,
     pub(crate) options: Options,
-    pub(crate) local: Option<SocketAddr>,
-    /// What of that its program has chosen.
-    pub(crate) given: Given,
-    /// It holds the port of a connection that nobody has bound, so that others may have
-    /// it as this says.
-    pub(crate) holds_port: Held,
+    pub(crate) bound: Bound,
     pub(crate) kind: Kind,
     pub(crate) payload: PayloadMoved,
     /// What was written last, if it came with its descriptor.
     pub(crate) immediate: Immediate,
     /// Reports of errors that its program has not read (IP_RECVERR).
-    pub(crate) errors: Option<Box<ErrorQueue>>,
+    pub(crate) errors: ErrorQueue,
     /// How its messages end, or those of the connections that a listener accepts, if its
     /// program has told.
     pub(crate) messages: Option<Box<Messages>>,
@@ -72,76 +70,6 @@ pub(crate) struct Socket {
     pub(crate) alarm: Alarm,
 }
 
-/// What of the address that a socket is bound to its program has chosen: that outlives a peer
-/// that is taken away. It is a byte, since there may be many sockets.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Given(u8);
-
-impl Given {
-    const ADDRESS: u8 = 1;
-    const PORT: u8 = 2;
-    const TAKEN: u8 = 4;
-
-    /// What was chosen of `local`.
-    pub(crate) fn of(local: SocketAddr) -> Self {
-        let mut given = Self::default();
-        given.set(Self::ADDRESS, !local.ip().is_unspecified());
-        given.set(Self::PORT, local.port() != 0);
-        given
-    }
-
-    fn set(&mut self, bit: u8, is_so: bool) {
-        self.0 = self.0 & !bit | if is_so { bit } else { 0 };
-    }
-
-    pub(crate) fn address(self) -> bool {
-        self.0 & Self::ADDRESS != 0
-    }
-
-    pub(crate) fn port(self) -> bool {
-        self.0 & Self::PORT != 0
-    }
-
-    /// Whether the address is that of another socket, whose place it takes, and it is still to be
-    /// bound to that.
-    pub(crate) fn is_taken(self) -> bool {
-        self.0 & Self::TAKEN != 0
-    }
-
-    pub(crate) fn set_taken(&mut self, is_taken: bool) {
-        self.set(Self::TAKEN, is_taken);
-    }
-}
-
-/// As which a connection that nobody has bound holds its port, if it does; in a byte, as `Given`.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Held(u8);
-
-impl Held {
-    const HOLDS: u8 = 1;
-    const ADDRESS: u8 = 2;
-    const PORT: u8 = 4;
-    const OVER_V4: u8 = 8;
-
-    pub(crate) fn by(reuse: Reuse) -> Self {
-        let bit = |is_so: bool, bit: u8| if is_so { bit } else { 0 };
-        Self(
-            Self::HOLDS
-                | bit(reuse.address, Self::ADDRESS)
-                | bit(reuse.port, Self::PORT)
-                | bit(reuse.over_v4, Self::OVER_V4),
-        )
-    }
-
-    pub(crate) fn get(self) -> Option<Reuse> {
-        (self.0 != 0).then_some(Reuse {
-            address: self.0 & Self::ADDRESS != 0,
-            port: self.0 & Self::PORT != 0,
-            over_v4: self.0 & Self::OVER_V4 != 0,
-        })
-    }
-}
-
 /// Payload that has crossed for a socket apart from descriptors.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PayloadMoved {
@@ -149,23 +77,14 @@ pub(crate) struct PayloadMoved {
     pub(crate) to_host: Moved,
 }
 
-/// What it is.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "connections are what a table is full of; a box would put a pointer into the state"
-)]
-pub(crate) enum Kind {
-    /// Opened, and perhaps bound.
-    Idle(SocketKind),
-    /// A TCP connection.
-    Stream(Connection),
-    /// One end of a connection between two of our own.
-    Pair(Pair),
-    /// A TCP listener.
-    Listener(Listening),
-    /// A UDP socket.
-    Datagram(Datagram),
+impl PayloadMoved {
+    /// Counts payload in one direction, for the socket and for its session.
+    #[inline(always)]
+    pub(crate) fn count(counts: [&mut Moved; 2], moved: &Moved) {
+        for count in counts {
+            count.add(moved);
+        }
+    }
 }
 
 /// A TCP connection.
@@ -309,13 +228,11 @@ impl Socket {
             session,
             subscribers: channel.map_or_else(Subscribers::default, Subscribers::one),
             options,
-            local: None,
-            given: Given::default(),
-            holds_port: Held::default(),
+            bound: Bound::default(),
             kind,
             payload: PayloadMoved::default(),
             immediate: Immediate::default(),
-            errors: None,
+            errors: ErrorQueue::default(),
             messages: None,
             forwarding: None,
             dirty: false,
@@ -329,66 +246,10 @@ impl Socket {
         self.id.index != longshore_hostif::NONE
     }
 
-    /// Whether what is sent to `address` is for it, by what it is bound to.
-    pub(crate) fn is_at(&self, address: SocketAddr) -> bool {
-        self.local.is_some_and(|local| {
-            let ip = local.ip().to_canonical();
-            let for_all = ip.is_unspecified() || ip == address.ip().to_canonical();
-            for_all && local.port() == address.port()
-        })
-    }
-
-    /// What a SYN of its that waits for data can take of them; 0 if none waits.
-    pub(crate) fn syn_room(&self) -> u64 {
-        match &self.kind {
-            Kind::Stream(c) => u64::from(c.tcb.syn_room()),
-            _ => 0,
-        }
-    }
-
-    /// Counts payload in one direction, for the socket and for its session.
-    #[inline(always)]
-    pub(crate) fn count_payload(counts: [&mut Moved; 2], moved: &Moved) {
-        for count in counts {
-            count.add(moved);
-        }
-    }
-
     /// Sees to it that the wheel names the socket, by its key, when it has a deadline.
     #[inline]
     pub(crate) fn arm(&mut self, wheel: &mut Wheel<u32>, key: u32) {
-        let deadline = match &self.kind {
-            Kind::Stream(c) => c.deadline(),
-            Kind::Datagram(d) => d.report_due.unwrap_or(Instant::NEVER),
-            Kind::Pair(p) => p.deadline().unwrap_or(Instant::NEVER),
-            Kind::Listener(l) => l.audience.deadline(),
-            Kind::Idle(_) => Instant::NEVER,
-        };
+        let deadline = self.kind.deadline();
         wheel.set_or_clear(&mut self.alarm, key, deadline);
-    }
-}
-
-impl Kind {
-    /// What it receives lies in.
-    pub(crate) fn receive_stream(&self) -> Option<&ReceiveStream> {
-        match self {
-            Self::Stream(c) => Some(&c.rcv),
-            Self::Pair(p) => Some(p.rcv.stream()),
-            Self::Listener(l) => Some(&l.rcv),
-            Self::Datagram(d) => d.rcv.as_ref(),
-            Self::Idle(_) => None,
-        }
-    }
-
-    /// As `receive_stream`, to be told of.
-    #[inline]
-    pub(crate) fn receive_stream_mut(&mut self) -> Option<&mut ReceiveStream> {
-        match self {
-            Self::Stream(c) => Some(&mut c.rcv),
-            Self::Pair(p) => Some(p.rcv.stream_mut()),
-            Self::Listener(l) => Some(&mut l.rcv),
-            Self::Datagram(d) => d.rcv.as_mut(),
-            Self::Idle(_) => None,
-        }
     }
 }

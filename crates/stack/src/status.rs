@@ -204,7 +204,7 @@ impl<'a> Status<'a> {
             block: socket.has_block().then_some(socket.id.index),
             transport: Transport::Tcp,
             state: "UNCONN",
-            local: socket.local,
+            local: socket.bound.local(),
             peer: None,
             recv_q: 0,
             send_q: 0,
@@ -237,8 +237,8 @@ impl<'a> Status<'a> {
                 status.transport = Transport::Udp;
                 if let Some(peer) = d.peer {
                     status.state = "ESTAB";
-                    status.peer = Some(peer).filter(|_| socket.local.is_some());
-                    if let Some(local) = socket.local
+                    status.peer = Some(peer).filter(|_| socket.bound.local().is_some());
+                    if let Some(local) = socket.bound.local()
                         && local.ip().is_unspecified()
                         && let Some(source) = self.link.source_for(peer.ip())
                     {

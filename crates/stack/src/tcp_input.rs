@@ -14,7 +14,7 @@ use crate::handshake::Handshakes;
 use crate::input::Carried;
 use crate::responder::{Responder, Response};
 use crate::settings::Settings;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, PayloadMoved};
 use longshore_hostif::{Moved, NONE};
 use longshore_tcp::{Disposition, DropReason, Ecn, Segment, TimeWaitVerdict, reset_for};
 use longshore_wire::tcp::TcpHeader;
@@ -228,7 +228,7 @@ impl TcpInput<'_> {
                     &mut s.host.meter.to_host.payload,
                 ];
                 let moved = Moved::of_stream(pieces, at, bytes.len() as u64);
-                Socket::count_payload(count, &moved);
+                PayloadMoved::count(count, &moved);
             }
             // It was made sure that there is room; if there is none all the
             // same, the stream has a hole that nothing can fill.

@@ -10,7 +10,7 @@ use crate::endpoints::Endpoints;
 use crate::input::Carried;
 use crate::responder::Responder;
 use crate::settings::Settings;
-use crate::socket::{Kind, Socket, as_family};
+use crate::socket::{Kind, PayloadMoved, Socket, as_family};
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Moved, STAMP_BYTES, STREAM_MAX, Stamp,
@@ -138,7 +138,7 @@ impl UdpInput<'_> {
             return carried.refuse_port(&mut self.responder);
         };
         let access = &self.settings.access;
-        if !socket.is_asked_for(remote)
+        if socket.kind.datagram_peer() != Some(remote)
             && !access.may_accept(Transport::Udp, remote.ip(), local.port())
         {
             return self.responder.counters.drop(EngineDrop::AccessDenied);
@@ -176,16 +176,15 @@ impl UdpInput<'_> {
     /// whether there was one.
     fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
         let (local, remote) = (envelope.local, envelope.remote);
+        let receives = |s: &Socket| {
+            let options = &s.options.datagrams;
+            matches!(&s.kind, Kind::Datagram(d) if d.receives_from(local.ip(), remote, options))
+        };
         let mut any = false;
         let mut nth = 0;
         while let Some(key) = self.endpoints.demux.udp.nth_at(local, nth) {
             nth += 1;
-            if self
-                .endpoints
-                .sockets
-                .get(key)
-                .is_some_and(|s| s.receives_from(local.ip(), remote))
-            {
+            if self.endpoints.sockets.get(key).is_some_and(receives) {
                 any = true;
                 self.deliver(key, envelope, payload, 0);
             }
@@ -256,7 +255,7 @@ impl UdpInput<'_> {
             at + begins as u64,
             payload.len() as u64,
         ));
-        Socket::count_payload(count, &moved);
+        PayloadMoved::count(count, &moved);
         self.endpoints.sockets.touch(key);
     }
 }

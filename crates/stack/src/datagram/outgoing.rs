@@ -12,7 +12,7 @@ use crate::demux::Ports;
 use crate::link::{Link, NextHop, WholeMessage};
 use crate::sessions::Sessions;
 use crate::socket::Reporter;
-use crate::socket::{Kind, Options, Socket};
+use crate::socket::{Kind, Options, PayloadMoved, Socket};
 use longshore_frames::in_place;
 use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
@@ -68,7 +68,7 @@ impl DatagramSender<'_> {
         if edge <= at {
             return Some(0);
         }
-        let (index, options, local) = (socket.id.index, socket.options, socket.local);
+        let (index, options, local) = (socket.id.index, socket.options, socket.bound.local());
         let immediate = socket.immediate;
         let session = sessions.get(socket.session)?;
         let (streams, user) = (session.host.send.clone(), session.uid);
@@ -88,7 +88,10 @@ impl DatagramSender<'_> {
         if local.is_none() {
             socket.bind_datagram(key, udp, user, self.now).ok()?;
         }
-        let local = self.link.addresses.own_or(record.own, socket.local?);
+        let local = self
+            .link
+            .addresses
+            .own_or(record.own, socket.bound.local()?);
         // Each names its peer; of memory that was never written one could send without end.
         let remote = record.peer.get()?;
         let packets = match record.segment {
@@ -119,7 +122,7 @@ impl DatagramSender<'_> {
                 bytes: span,
                 words: span.div_ceil(8),
             };
-            Socket::count_payload(counts, &moved);
+            PayloadMoved::count(counts, &moved);
         }
         self.counters.datagrams.sent += 1;
         Some(packets.min(MOST_SEGMENTS))

@@ -189,7 +189,7 @@ impl Endpoints {
             panic!("connection {key}: {violation:?}");
         }
         // One that is over has its port no more, if the next attempt came to nothing.
-        let is_bound = socket.local.is_some() || c.is_over;
+        let is_bound = socket.bound.local().is_some() || c.is_over;
         holds(is_bound, key, "it has no local address")?;
         if !c.is_over {
             let found = self.demux.peek(&c.flow);

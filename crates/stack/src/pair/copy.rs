@@ -5,7 +5,7 @@ use super::loan::Loan;
 use super::pace::Pace;
 use crate::counters::EngineDrop;
 use crate::pair_end::{PIECE, ReceiveHalf};
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, PayloadMoved};
 use crate::transfers::Transfers;
 use longshore_frames::in_place;
 use longshore_hostif::adapter::{
@@ -171,7 +171,7 @@ impl Transfers<'_> {
             &mut receiver.payload.to_host,
             &mut s.host.meter.to_host.payload,
         ];
-        Socket::count_payload(counts, &copied.moved);
+        PayloadMoved::count(counts, &copied.moved);
         let fetched = len - received;
         if !copied.came_along && fetched != 0 {
             let moved = Moved {
@@ -195,7 +195,7 @@ impl Transfers<'_> {
             &mut sender.payload.to_adapter,
             &mut s.host.meter.to_adapter.payload,
         ];
-        Socket::count_payload(counts, fetched);
+        PayloadMoved::count(counts, fetched);
     }
 }
 

@@ -153,7 +153,7 @@ impl Sockets {
             if !socket.subscribers.contains(from.channel) {
                 continue;
             }
-            let mut edges = socket.edges();
+            let mut edges = socket.kind.edges();
             // A pending error is told once, which may have been then.
             if s.host.blocks().has_error(socket.id) && !edges.flags.contains(EdgeFlags::DEAD) {
                 edges.flags |= EdgeFlags::SOFT_ERROR;

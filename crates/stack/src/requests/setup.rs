@@ -165,9 +165,11 @@ impl Setup<'_> {
             .get(key)
             .ok_or(RequestError::NoSocket)?;
         let v6 = socket.options.ipv6;
-        if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.local.is_none() {
+        if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.bound.local().is_none() {
             self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
-        } else if matches!(&socket.kind, Kind::Listener(l) if l.shut) && !socket.given.port() {
+        } else if matches!(&socket.kind, Kind::Listener(l) if l.shut)
+            && !socket.bound.given().port()
+        {
             let (socket, mut binding) = self.binding(key)?;
             binding.bind_shut(key, socket)?;
         }
@@ -178,7 +180,7 @@ impl Setup<'_> {
             .sockets
             .get_mut(key)
             .ok_or(RequestError::NoSocket)?;
-        let local = socket.local.ok_or(RequestError::Invalid)?;
+        let local = socket.bound.local().ok_or(RequestError::Invalid)?;
         match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => {
                 if !self.endpoints.demux.tcp.listen(local, key) {
@@ -263,7 +265,7 @@ impl Setup<'_> {
             .sockets
             .get(key)
             .ok_or(RequestError::NoSocket)?;
-        let (options, bound) = (socket.options, socket.local);
+        let (options, bound) = (socket.options, socket.bound.local());
         let remote = options.destination(peer)?;
         let remote = SocketAddr::new(
             self.link.addresses.own_for_wildcard(remote.ip()),
@@ -290,7 +292,8 @@ impl Setup<'_> {
                 && self.endpoints.demux.is_taken(&flow)
                 && let Some(socket) = self.endpoints.sockets.get_mut(key)
             {
-                socket.hold_port(true, &mut self.endpoints.demux);
+                let options = &socket.options;
+                socket.bound.hold(true, options, &mut self.endpoints.demux);
             }
             return Ok(as_family(local, options.ipv6));
         }
@@ -322,12 +325,13 @@ impl Setup<'_> {
             .get_mut(key)
             .ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
-        socket.local = Some(local);
+        socket.bound.set_local(local);
         self.endpoints.demux.tcp.stay_at(key, bound, local);
         if bound.is_none()
             && let Some(socket) = self.endpoints.sockets.get_mut(key)
         {
-            socket.hold_port(true, &mut self.endpoints.demux);
+            let options = &socket.options;
+            socket.bound.hold(true, options, &mut self.endpoints.demux);
         }
         if let Some(socket) = self.endpoints.sockets.get(key) {
             socket.apply_receive_buffer(&self.endpoints.sessions);
@@ -344,12 +348,15 @@ impl Setup<'_> {
             .sockets
             .get_mut(key)
             .ok_or(RequestError::NoSocket)?;
-        socket.give_port_back(key, &mut self.endpoints.demux);
-        if socket.given.port() {
-            socket.leave_address(key, &mut self.endpoints.demux);
+        socket.bound.give_port_back(key, &mut self.endpoints.demux);
+        if socket.bound.given().port() {
+            let v6 = socket.options.ipv6;
+            socket
+                .bound
+                .leave_address(v6, key, &mut self.endpoints.demux);
             return Ok(());
         }
-        let (address, bound) = (socket.given.address(), socket.local.take());
+        let (address, bound) = (socket.bound.given().address(), socket.bound.take_local());
         if let Some(bound) = bound.filter(|_| address) {
             self.transfers().let_received_go(key);
             let socket = self

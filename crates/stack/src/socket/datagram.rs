@@ -12,7 +12,8 @@ use std::net::SocketAddr;
 impl Socket {
     /// It, a datagram socket of this key, has no peer any more, nor what it had with it.
     pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> Option<SocketAddr> {
-        let (local, given, v6) = (self.local?, self.given, self.options.ipv6);
+        let (local, given) = (self.bound.local()?, self.bound.given());
+        let v6 = self.options.ipv6;
         let ip = if given.address() {
             local.ip()
         } else {
@@ -24,7 +25,7 @@ impl Socket {
         }
         if given.port() {
             let kept = SocketAddr::new(ip, local.port());
-            self.local = Some(kept);
+            self.bound.set_local(kept);
             if !given.address() {
                 udp.move_to(kept, key);
             }
@@ -32,17 +33,9 @@ impl Socket {
         }
         // A port that nobody has chosen goes with the peer, and so it is with one that `bind` has
         // chosen beside an address (Linux, `__udp_disconnect`).
-        self.local = None;
+        self.bound.take_local();
         udp.release(local.port(), key);
         Some(as_family(SocketAddr::new(ip, 0), v6))
-    }
-
-    /// The address that its program has bound it to, a datagram socket, while it has no port.
-    pub(crate) fn without_port(&self) -> Option<SocketAddr> {
-        match &self.kind {
-            Kind::Datagram(d) => d.without_port.map(|ip| SocketAddr::new(ip, 0)),
-            _ => None,
-        }
     }
 
     /// Binds it, a datagram socket of this key and of `user`, to any port.
@@ -54,7 +47,10 @@ impl Socket {
         now: Instant,
     ) -> Result<(), RequestError> {
         let (v6, v6_only) = (self.options.ipv6, self.options.v6_only);
-        let ip = self.without_port().map_or(any_ip(v6), |kept| kept.ip());
+        let ip = self
+            .kind
+            .without_port()
+            .map_or(any_ip(v6), |kept| kept.ip());
         let reuse = Reuse {
             over_v4: !v6,
             ..self.options.reuse
@@ -66,13 +62,8 @@ impl Socket {
         if !udp.bind(local, key, reuse, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }
-        self.local = Some(local);
-        self.become_datagram();
+        self.bound.set_local(local);
+        self.kind.become_datagram();
         Ok(())
-    }
-
-    /// Whether it has chosen this peer.
-    pub(crate) fn is_asked_for(&self, remote: SocketAddr) -> bool {
-        matches!(&self.kind, Kind::Datagram(d) if d.peer == Some(remote))
     }
 }

@@ -6,8 +6,8 @@
 //! `datagram` what was too long, and `requests` takes reports out for the host.
 
 use crate::bytes::part;
-use crate::counters::{Counters, EngineDrop};
-use crate::error_queue::{ErrorQueue, Kept};
+use crate::counters::Counters;
+use crate::error_queue::Kept;
 use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
@@ -17,7 +17,6 @@ use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_tcp::Instant;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::udp;
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 /// The datagram is longer than may be.
@@ -109,8 +108,8 @@ impl Socket {
 
     /// Keeps a report that makes no pending error: the socket has an error to tell of all the same.
     fn keep_report(&mut self, report: ErrorReport, reporter: Reporter<'_>) {
-        self.put_report(report, &[], reporter.counters);
-        let (kept, mut edges) = (self.kept_errors(), self.edges());
+        self.errors.put(report, &[], reporter.counters);
+        let (kept, mut edges) = (self.errors.len(), self.kind.edges());
         edges.flags |= EdgeFlags::SOFT_ERROR;
         self.note_reported(reporter.now);
         if let Some(s) = reporter.sessions.get_mut(self.session) {
@@ -153,28 +152,21 @@ impl Socket {
     /// It lives on, and has a pending error; its report is kept if it is `asked` for.
     fn failed(&mut self, reported: &ReportedError<'_>, asked: bool, reporter: Reporter<'_>) {
         if asked && self.has_block() {
-            self.put_report(reported.report(), reported.quoted(), reporter.counters);
+            self.errors
+                .put(reported.report(), reported.quoted(), reporter.counters);
         }
         let errno = reported.error.kind.errno();
         self.set_pending_error(errno, reporter.sessions, reporter.now);
-    }
-
-    /// Puts a report into the queue, if there is room.
-    fn put_report(&mut self, report: ErrorReport, quoted: &[u8], counters: &mut Counters) {
-        let queue = self.errors.get_or_insert_with(ErrorQueue::new);
-        if !queue.put(report, quoted) {
-            counters.drop(EngineDrop::ErrorQueueFull);
-        }
     }
 
     fn set_pending_error(&mut self, errno: u16, sessions: &mut Sessions, now: Instant) {
         if !self.has_block() {
             return;
         }
-        let mut edges = self.edges();
+        let mut edges = self.kind.edges();
         edges.flags |= EdgeFlags::SOFT_ERROR;
         self.note_reported(now);
-        let kept = self.kept_errors();
+        let kept = self.errors.len();
         if let Some(s) = sessions.get_mut(self.session) {
             s.host.blocks().set_error(self.id, errno.into(), kept);
             self.put_edges(&mut s.host, edges);
@@ -190,12 +182,11 @@ impl Socket {
     ) -> Result<usize, RequestError> {
         let session = sessions.get(self.session);
         let host = &session.ok_or(RequestError::NoSocket)?.host;
-        let queue = self.errors.as_mut().map(|queue| &mut queue.reports);
         let Some(Kept {
             report,
             len,
             payload,
-        }) = queue.and_then(VecDeque::pop_front)
+        }) = self.errors.take_oldest()
         else {
             return Ok(0);
         };
@@ -203,10 +194,9 @@ impl Socket {
         bytes[..ERROR_HEADER].copy_from_slice(&report.encode());
         bytes[ERROR_HEADER..].copy_from_slice(&payload);
         if self.has_block() {
-            let of_icmp = |kept: &&Kept| kept.report.offender.is_some();
-            let next = self.errors.as_ref().and_then(|q| q.reports.front());
-            let (next, kept) = (next.filter(of_icmp), self.kept_errors());
-            match next.map(|next| next.report.errno) {
+            let of_icmp = |next: &&ErrorReport| next.offender.is_some();
+            let (next, kept) = (self.errors.oldest().filter(of_icmp), self.errors.len());
+            match next.map(|next| next.errno) {
                 None if report.offender.is_none() => host.blocks().set_error_reports(self.id, kept),
                 errno => host
                     .blocks()
@@ -219,15 +209,11 @@ impl Socket {
 
     /// The program does not ask for errors any more: those that are kept are gone.
     pub(crate) fn forget_errors(&mut self, sessions: &Sessions) {
-        if self.errors.take().is_some()
+        if self.errors.forget()
             && self.has_block()
             && let Some(s) = sessions.get(self.session)
         {
             s.host.blocks().forget_error_reports(self.id.index);
         }
-    }
-
-    pub(crate) fn kept_errors(&self) -> u32 {
-        self.errors.as_ref().map_or(0, |q| q.reports.len() as u32)
     }
 }

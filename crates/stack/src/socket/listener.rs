@@ -99,7 +99,7 @@ impl Socket {
         sessions: &mut Sessions,
         now: Instant,
     ) -> Option<ListenerFlushed> {
-        let edges = self.edges();
+        let edges = self.kind.edges();
         let Kind::Listener(l) = &mut self.kind else {
             return None;
         };
@@ -132,7 +132,7 @@ impl Socket {
     /// still are to be told.
     #[cold]
     fn report_to_some(&mut self, sessions: &mut Sessions, now: Instant) -> bool {
-        let (id, edges) = (self.id, self.edges());
+        let (id, edges) = (self.id, self.kind.edges());
         let Some(s) = sessions.get_mut(self.session) else {
             return false;
         };

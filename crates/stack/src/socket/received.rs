@@ -12,19 +12,15 @@ impl Socket {
     pub(crate) fn held_back(&self, forwards: &mut Forwards, consumed: u64) -> u64 {
         match self.forwarding.as_ref().and_then(|f| f.source()) {
             // More than has come is refused, and not kept.
-            Some(source) if self.received().is_some_and(|(_, edge)| consumed <= edge) => {
+            Some(source)
+                if self
+                    .kind
+                    .received()
+                    .is_some_and(|(_, edge)| consumed <= edge) =>
+            {
                 forwards.held_back(source, consumed)
             }
             _ => consumed,
-        }
-    }
-
-    /// How far its receive stream reaches, and how far it counts as read.
-    pub(crate) fn received(&self) -> Option<(u64, u64)> {
-        match &self.kind {
-            Kind::Stream(c) => Some((c.tcb.rcv_consumed(), c.tcb.rcv_edge())),
-            Kind::Pair(p) => Some((p.rcv.consumed(), p.rcv.edge())),
-            _ => None,
         }
     }
 
@@ -44,7 +40,7 @@ impl Socket {
 
     /// How far the host of a connection between two of our own has read.
     pub(crate) fn read_by_host(&self, sessions: &Sessions) -> u64 {
-        let counted = self.received().map_or(0, |(consumed, _)| consumed);
+        let counted = self.kind.received().map_or(0, |(consumed, _)| consumed);
         let source = self.source(sessions);
         let read = source.and_then(|(name, forwards)| forwards.consumed(name));
         read.unwrap_or(counted).max(counted)

@@ -5,10 +5,9 @@
 
 use super::low_water::Marks;
 use crate::messages::Messages;
-use crate::reported::Reported;
 use crate::returns::QUIET_US;
 use crate::sessions::Sessions;
-use crate::socket::{Connection, Kind, Socket};
+use crate::socket::{Connection, Kind, PayloadMoved, Socket};
 use longshore_hostif::{EdgeFlags, Edges};
 use longshore_tcp::{Error, Instant};
 
@@ -72,33 +71,9 @@ impl Connection {
 }
 
 impl Socket {
-    /// Where its streams stand.
-    pub(crate) fn edges(&self) -> Edges {
-        match &self.kind {
-            Kind::Stream(c) => c.edges(),
-            Kind::Pair(p) => Edges {
-                rcv_edge: p.rcv.edge(),
-                snd_acked: p.snd.done(),
-                flags: p.flags(),
-                errno: p.dead.unwrap_or(0),
-                rcv_urgent: p.rcv.urgent(),
-            },
-            Kind::Listener(l) => Edges {
-                rcv_edge: l.rcv_edge,
-                ..Edges::default()
-            },
-            Kind::Datagram(d) => Edges {
-                rcv_edge: d.rcv_edge,
-                snd_acked: d.snd_done,
-                ..Edges::default()
-            },
-            Kind::Idle(_) => Edges::default(),
-        }
-    }
-
     /// The host has just been told where they stand.
     pub(crate) fn note_reported(&mut self, now: Instant) {
-        let edges = self.edges();
+        let edges = self.kind.edges();
         match &mut self.kind {
             Kind::Stream(c) => {
                 c.note_reported(&edges, now);
@@ -118,31 +93,11 @@ impl Socket {
         }
     }
 
-    /// What its host was told, if it has a send stream.
-    pub(crate) fn reported(&self) -> Option<&Reported> {
-        match &self.kind {
-            Kind::Stream(c) => Some(&c.reported),
-            Kind::Pair(p) => Some(&p.reported),
-            Kind::Datagram(d) => Some(&d.reported),
-            Kind::Listener(_) | Kind::Idle(_) => None,
-        }
-    }
-
-    /// It is to be looked at again at `at`, or not.
-    pub(crate) fn look_again(&mut self, at: Instant) {
-        match &mut self.kind {
-            Kind::Stream(c) => c.report_due = at,
-            Kind::Pair(p) => p.waits.set_report_due(at),
-            Kind::Datagram(d) => d.report_due = (!at.is_never()).then_some(at),
-            Kind::Listener(_) | Kind::Idle(_) => {}
-        }
-    }
-
     /// Nothing has happened at it for a while: its host is told of what nobody waits for.
     pub(crate) fn report_quietly(&mut self, sessions: &mut Sessions, now: Instant) {
-        let edges = self.edges();
+        let edges = self.kind.edges();
         // An end that has come in this very turn, too: it is noted as told below.
-        let is_unreported = self.reported().is_some_and(|reported| {
+        let is_unreported = self.kind.reported().is_some_and(|reported| {
             edges.snd_acked != reported.snd_acked
                 || edges.rcv_edge != reported.rcv_edge
                 || edges.flags != reported.flags
@@ -156,7 +111,7 @@ impl Socket {
         }
         self.note_reported(now);
         let piece_due = self.messages.as_deref().map(Messages::piece_due);
-        self.look_again(piece_due.unwrap_or(Instant::NEVER));
+        self.kind.look_again(piece_due.unwrap_or(Instant::NEVER));
         if is_late && let Some(s) = sessions.get_mut(self.session) {
             let read = s
                 .host
@@ -186,7 +141,7 @@ impl Socket {
                 &mut self.payload.to_host,
                 &mut session.host.meter.to_host.payload,
             ];
-            Self::count_payload(count, &landed.into());
+            PayloadMoved::count(count, &landed.into());
         }
     }
 
@@ -194,7 +149,10 @@ impl Socket {
     #[cold]
     pub(crate) fn notify_owner_of_urgent(&self, sessions: &mut Sessions) {
         if let Some(session) = sessions.get_mut(self.session) {
-            session.host.owners().note_urgent(self.id, &self.edges());
+            session
+                .host
+                .owners()
+                .note_urgent(self.id, &self.kind.edges());
         }
     }
 
@@ -287,7 +245,7 @@ impl Socket {
         if !self.has_block() || self.orphan {
             return false;
         }
-        let edges = self.edges();
+        let edges = self.kind.edges();
         let quarter = u64::from(self.options.send_buffer / 4);
         let Kind::Pair(p) = &mut self.kind else {
             return false;

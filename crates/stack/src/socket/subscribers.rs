@@ -15,7 +15,7 @@ impl Socket {
             return;
         };
         self.subscribers.add(channel);
-        let edges = self.edges();
+        let edges = self.kind.edges();
         if self.subscribers.single() == Some(channel) {
             self.put_edges(&mut session.host, edges);
         } else {
@@ -34,7 +34,7 @@ impl Socket {
         if self.subscribers.single() == Some(channel) {
             return;
         }
-        let edges = self.edges();
+        let edges = self.kind.edges();
         self.note_reported(now);
         if let Some(s) = sessions.get_mut(self.session) {
             self.put_edges(&mut s.host, edges);
@@ -60,7 +60,7 @@ impl Socket {
             Kind::Pair(p) => p.listener = None,
             _ => {}
         }
-        let edges = self.edges();
+        let edges = self.kind.edges();
         if let Some(s) = sessions.get_mut(self.session) {
             if let Some(channel) = by {
                 self.subscribers.add(channel);
@@ -72,8 +72,8 @@ impl Socket {
             if edges.flags.contains(EdgeFlags::DEAD) {
                 self.put_edges(&mut s.host, edges);
             }
-            if self.errors.is_some() {
-                s.host.blocks().set_error(self.id, 0, self.kept_errors());
+            if self.errors.were_any() {
+                s.host.blocks().set_error(self.id, 0, self.errors.len());
             }
         }
         self.apply_receive_buffer(sessions);

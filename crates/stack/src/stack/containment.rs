@@ -312,9 +312,7 @@ impl Sockets {
 impl Demux {
     /// Enters a socket in tables that were made anew.
     fn enter_anew(&mut self, key: u32, socket: &Socket) {
-        if let (Some(local), Some(reuse)) = (socket.local, socket.holds_port.get()) {
-            self.tcp.hold(local, reuse);
-        }
+        socket.bound.hold_anew(self);
         match &socket.kind {
             Kind::Stream(c) if !c.is_over => self.insert(c.flow, key),
             Kind::Pair(Pair {

@@ -13,7 +13,7 @@ use crate::at_work::AtWork;
 use crate::demux::{Demux, Flow};
 use crate::link::Device;
 use crate::session::SPARE_CHUNKS;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, PayloadMoved};
 use longshore_frames::{RxChecksum, RxMeta};
 use longshore_hostif::adapter::{ReceiveSlab, ReceiveStream};
 use longshore_hostif::{MOST_DATA, Moved, NONE, Room};
@@ -98,7 +98,7 @@ fn place_predicted(
         return false;
     };
     let moved = Moved::of_stream(pieces, at, payload.len() as u64);
-    Socket::count_payload(counts, &moved);
+    PayloadMoved::count(counts, &moved);
     true
 }
 

@@ -263,7 +263,7 @@ fn edges_that_cannot_be_are_counted_and_without_effect() {
                 .endpoints
                 .sockets
                 .iter()
-                .map(|(_, s)| s.snd_edge())
+                .map(|(_, s)| s.kind.snd_edge())
                 .max(),
             Some(0)
         );

@@ -143,7 +143,15 @@ fn who_has_read_too_much_is_not_believed_later() {
         .endpoints
         .sessions
         .socket_of(single.session(), source.index);
-    let read = |single: &Single| single.stack.endpoints.sockets.get(key.unwrap())?.received();
+    let read = |single: &Single| {
+        single
+            .stack
+            .endpoints
+            .sockets
+            .get(key.unwrap())?
+            .kind
+            .received()
+    };
     assert_eq!(read(&single), Some((0, LEAST_FORWARD)));
     to.ack = to.ack.add(LEAST_FORWARD as u32);
     single.segment(&to, &[]);

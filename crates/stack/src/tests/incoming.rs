@@ -284,7 +284,8 @@ fn a_listener_may_be_shut_down_and_listen_again() {
             .sockets
             .get(key.unwrap())
             .unwrap()
-            .local
+            .bound
+            .local()
     };
     assert!(local(&single, socket).is_some_and(|local| local.port() != 0));
 

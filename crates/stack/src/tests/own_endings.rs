@@ -182,7 +182,16 @@ fn what_is_over_has_no_port() {
         let (session, client) = (own.single.session(), own.client);
         let port = |own: &Own| {
             let key = own.single.stack.endpoints.key_of(session, client)?;
-            Some(own.single.stack.endpoints.sockets.get(key)?.local?.port())
+            Some(
+                own.single
+                    .stack
+                    .endpoints
+                    .sockets
+                    .get(key)?
+                    .bound
+                    .local()?
+                    .port(),
+            )
         };
         let port = port(&own).expect("the client has one");
         let is_free = |own: &mut Own| {

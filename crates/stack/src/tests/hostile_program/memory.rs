@@ -72,8 +72,8 @@ impl Hostile {
         let (Some(source), Some(sink)) = (socket(source), socket(sink)) else {
             return;
         };
-        let (source_id, sink_id, sent) = (source.id, sink.id, sink.snd_edge());
-        let edge = source.received().map_or(0, |(_, edge)| edge);
+        let (source_id, sink_id, sent) = (source.id, sink.id, sink.kind.snd_edge());
+        let edge = source.kind.received().map_or(0, |(_, edge)| edge);
         let len = edge.saturating_sub(read).min(100_000);
         if len < LEAST_FORWARD || len + sent > 1 << 40 {
             return;
@@ -108,7 +108,8 @@ impl Hostile {
             .endpoints
             .sessions
             .socket_of(self.session, socket.index);
-        let sent = key.and_then(|key| Some(single.stack.endpoints.sockets.get(key)?.snd_edge()));
+        let sent =
+            key.and_then(|key| Some(single.stack.endpoints.sockets.get(key)?.kind.snd_edge()));
         let Some(sent) = sent.filter(|sent| *sent < 1 << 40) else {
             return;
         };
