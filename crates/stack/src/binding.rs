@@ -5,11 +5,11 @@
 //! program may reach; `requests` makes one for a socket.
 
 use crate::access::{Access, Transport};
-use crate::demux::{Demux, Reuse};
+use crate::demux::{Demux, Ports, Reuse};
 use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
-use crate::socket::{Given, Kind, Socket, any_ip, as_family};
+use crate::socket::{Given, Kind, Options, Socket, any_ip, as_family};
 use crate::sockets::Sockets;
 use longshore_hostif::{Address, SocketId, SocketKind};
 use longshore_tcp::Instant;
@@ -32,7 +32,7 @@ impl Binding<'_> {
         socket: &mut Socket,
         local: Address,
     ) -> Result<SocketAddr, RequestError> {
-        let mut local = local.get().ok_or(RequestError::Invalid)?;
+        let local = local.get().ok_or(RequestError::Invalid)?;
         let given = Given::of(local);
         let kind = match socket.kind {
             Kind::Idle(kind) => kind,
@@ -40,28 +40,16 @@ impl Binding<'_> {
             Kind::Datagram(_) => SocketKind::Datagram,
             _ => return Err(RequestError::Invalid),
         };
-        if socket.bound.local().is_some() && !socket.bound.given().is_taken() {
+        let taken = socket.bound.local();
+        if taken.is_some() && !socket.bound.given().is_taken() {
             return Err(RequestError::Invalid);
         }
-        let given_before = socket.bound.given();
-        let taken = socket.bound.local().filter(|_| given_before.is_taken());
         let v6_only = socket.options.v6_only;
         let reuse = Reuse {
             over_v4: !socket.options.ipv6,
             ..socket.options.reuse
         };
-        if !local.ip().is_unspecified() {
-            local = socket
-                .options
-                .destination(local)
-                .map_err(|_| RequestError::Invalid)?;
-            let to_all = kind == SocketKind::Datagram && self.link.addresses.is_for_all(local.ip());
-            // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
-            let is_any = local.ip().is_unspecified();
-            if !is_any && !to_all && !self.link.addresses.contains(local.ip()) {
-                return Err(RequestError::AddressNotAvailable);
-            }
-        }
+        let mut local = self.checked(local, kind, &socket.options)?;
         if let Some(taken) = taken {
             socket.bound.set_taken(false);
             if taken == local {
@@ -70,19 +58,8 @@ impl Binding<'_> {
             socket.bound.take_local();
             self.demux.tcp.release(taken.port(), key);
         }
-        let ports = match kind {
-            SocketKind::Stream => &mut self.demux.tcp,
-            SocketKind::Datagram => &mut self.demux.udp,
-        };
         if local.port() == 0 {
-            let (seed, ip, user) = ((key, self.now.0), local.ip(), self.user);
-            let shared = || match kind {
-                SocketKind::Stream => {
-                    ports.pick_shared_by_streams(seed, ip, key, reuse, v6_only, user)
-                }
-                SocketKind::Datagram => ports.pick_shared(seed, ip, key, reuse, v6_only, user),
-            };
-            let port = ports.pick(seed).or_else(shared);
+            let port = self.any_port(kind, key, local.ip(), (reuse, v6_only));
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
         }
         let transport = match kind {
@@ -92,7 +69,8 @@ impl Binding<'_> {
         if !self.access.may_bind(transport, local) {
             return Err(RequestError::Denied);
         }
-        if !ports.bind(local, key, reuse, v6_only, self.user) {
+        let user = self.user;
+        if !self.ports(kind).bind(local, key, reuse, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }
         socket.bound.bind(local, given);
@@ -100,6 +78,54 @@ impl Binding<'_> {
             socket.kind.become_datagram();
         }
         Ok(as_family(local, socket.options.ipv6))
+    }
+
+    /// The address to bind a socket of these options to, where its program names `local`: one of
+    /// ours, or for datagrams one of many hosts.
+    fn checked(
+        &self,
+        local: SocketAddr,
+        kind: SocketKind,
+        options: &Options,
+    ) -> Result<SocketAddr, RequestError> {
+        if local.ip().is_unspecified() {
+            return Ok(local);
+        }
+        let local = options
+            .destination(local)
+            .map_err(|_| RequestError::Invalid)?;
+        let to_all = kind == SocketKind::Datagram && self.link.addresses.is_for_all(local.ip());
+        // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
+        let is_any = local.ip().is_unspecified();
+        if !is_any && !to_all && !self.link.addresses.contains(local.ip()) {
+            return Err(RequestError::AddressNotAvailable);
+        }
+        Ok(local)
+    }
+
+    /// The ports that sockets of this kind are bound to.
+    fn ports(&mut self, kind: SocketKind) -> &mut Ports {
+        match kind {
+            SocketKind::Stream => &mut self.demux.tcp,
+            SocketKind::Datagram => &mut self.demux.udp,
+        }
+    }
+
+    /// A port for a socket that asks for any: a free one, or else one that it may share.
+    fn any_port(
+        &mut self,
+        kind: SocketKind,
+        key: u32,
+        ip: IpAddr,
+        (reuse, v6_only): (Reuse, bool),
+    ) -> Option<u16> {
+        let (seed, user) = ((key, self.now.0), self.user);
+        let ports = self.ports(kind);
+        let shared = || match kind {
+            SocketKind::Stream => ports.pick_shared_by_streams(seed, ip, key, reuse, v6_only, user),
+            SocketKind::Datagram => ports.pick_shared(seed, ip, key, reuse, v6_only, user),
+        };
+        ports.pick(seed).or_else(shared)
     }
 
     /// Binds a listener that was shut down and has given back a port that nobody had chosen: to that

@@ -12,6 +12,7 @@ use crate::socket::Socket;
 use crate::socket::{ReportedError, Reporter};
 use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_tcp::IcmpError as TcpIcmp;
+use longshore_wire::SeqNumber;
 use longshore_wire::ipv4::protocol;
 use std::net::{IpAddr, SocketAddr};
 
@@ -41,61 +42,62 @@ impl IcmpErrors<'_> {
     /// Tells whom an error is about; whether it is about something that we sent.
     fn is_about_ours(&mut self, reported: &ReportedError<'_>) -> bool {
         let error = reported.error;
-        let local = SocketAddr::new(error.source, error.src_port);
-        let remote = SocketAddr::new(error.destination, error.dst_port);
-        if !self
-            .handshakes
-            .responder
-            .link
-            .addresses
-            .contains(error.source)
-        {
+        let addresses = &self.handshakes.responder.link.addresses;
+        if !addresses.contains(error.source) {
             return false;
         }
+        let Some(sender) = self.sender_of(error) else {
+            return false;
+        };
         if let ErrorKind::FragmentationNeeded { mtu } = error.kind {
-            return self.path_mtu_reported(reported, mtu, local, remote);
+            self.path_mtu_reported(reported, mtu, sender);
+            return true;
         }
+        let kind = tcp_error_of(error.kind);
+        match sender {
+            Sender::HalfOpen(key, seq) => self.handshakes.error_for_half_open(key, kind, seq),
+            Sender::Connection(key, seq) => {
+                let Some(c) = self.handshakes.endpoints.sockets.connection_mut(key) else {
+                    return false;
+                };
+                c.tcb.on_icmp(kind, seq);
+                let alive = c.tcb.state().is_synchronized();
+                self.handshakes.endpoints.sockets.touch(key);
+                self.report_error(key, |socket, reporter| {
+                    socket.segment_failed(reported, alive, reporter);
+                });
+            }
+            Sender::Datagrams(key) => self.report_error(key, |socket, reporter| {
+                socket.datagram_failed(reported, reporter)
+            }),
+        }
+        true
+    }
+
+    /// Who has sent what an error quotes: a connection that has the segment in flight, or a socket
+    /// that may have sent the datagram.
+    fn sender_of(&mut self, error: &IcmpError) -> Option<Sender> {
+        let local = SocketAddr::new(error.source, error.src_port);
+        let remote = SocketAddr::new(error.destination, error.dst_port);
+        let endpoints = &mut *self.handshakes.endpoints;
+        let demux = &endpoints.demux;
         match error.protocol {
             protocol::TCP => {
-                let kind = tcp_error_of(error.kind);
-                if let Some((key, seq)) = self.handshakes.endpoints.half_open.in_flight(
-                    &self.handshakes.endpoints.demux,
-                    (local, remote),
-                    error.tcp_seq,
-                ) {
-                    self.handshakes.error_for_half_open(key, kind, seq);
-                    return true;
-                }
-                if let (Some(key), Some(seq)) = (
-                    self.handshakes.endpoints.demux.connection_of(local, remote),
-                    error.tcp_seq,
-                ) && let Some(c) = self.handshakes.endpoints.sockets.connection_mut(key)
-                    && c.tcb.send_status().is_in_flight(seq)
+                let sides = (local, remote);
+                if let Some((key, seq)) = endpoints.half_open.in_flight(demux, sides, error.tcp_seq)
                 {
-                    c.tcb.on_icmp(kind, seq);
-                    let alive = c.tcb.state().is_synchronized();
-                    self.handshakes.endpoints.sockets.touch(key);
-                    self.report_error(key, |socket, reporter| {
-                        socket.segment_failed(reported, alive, reporter);
-                    });
-                    return true;
+                    return Some(Sender::HalfOpen(key, seq));
                 }
-                false
+                let (key, seq) = (demux.connection_of(local, remote)?, error.tcp_seq?);
+                let c = endpoints.sockets.connection_mut(key)?;
+                let is_quoted = c.tcb.send_status().is_in_flight(seq);
+                is_quoted.then_some(Sender::Connection(key, seq))
             }
             protocol::UDP => {
-                let key = self.handshakes.endpoints.sockets.datagram_at(
-                    &self.handshakes.endpoints.demux,
-                    local,
-                    remote,
-                );
-                if let Some(key) = key {
-                    self.report_error(key, |socket, reporter| {
-                        socket.datagram_failed(reported, reporter)
-                    });
-                }
-                key.is_some()
+                let key = endpoints.sockets.datagram_at(demux, local, remote);
+                key.map(Sender::Datagrams)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -112,85 +114,46 @@ impl IcmpErrors<'_> {
         }
     }
 
-    /// RFC 1191: the path takes less than we sent. Believed only for a connection that has
-    /// the quoted segment in flight, and for a socket that may have sent the datagram;
-    /// whether it is.
-    fn path_mtu_reported(
-        &mut self,
-        reported: &ReportedError<'_>,
-        mtu: u16,
-        local: SocketAddr,
-        remote: SocketAddr,
-    ) -> bool {
+    /// RFC 1191: the path takes less than we sent.
+    fn path_mtu_reported(&mut self, reported: &ReportedError<'_>, mtu: u16, sender: Sender) {
         let error = reported.error;
-        let mut datagrams = None;
-        let mut half_open = None;
-        let key = match error.protocol {
-            protocol::TCP => {
-                let key = self.handshakes.endpoints.demux.connection_of(local, remote);
-                let quoted = key
-                    .and_then(|key| self.handshakes.endpoints.sockets.connection_mut(key))
-                    .zip(error.tcp_seq);
-                let is_quoted =
-                    quoted.is_some_and(|(c, seq)| c.tcb.send_status().is_in_flight(seq));
-                half_open = self.handshakes.endpoints.half_open.in_flight(
-                    &self.handshakes.endpoints.demux,
-                    (local, remote),
-                    error.tcp_seq,
-                );
-                if !is_quoted && half_open.is_none() {
-                    return false;
-                }
-                key
-            }
-            protocol::UDP => {
-                datagrams = self.handshakes.endpoints.sockets.datagram_at(
-                    &self.handshakes.endpoints.demux,
-                    local,
-                    remote,
-                );
-                if datagrams.is_none() {
-                    return false;
-                }
-                None
-            }
-            _ => return false,
-        };
         let (now, to) = (self.handshakes.responder.now, error.destination);
-        let present = self.handshakes.responder.link.mtu_to(to, now);
-        let had_none = self.handshakes.responder.link.pmtu.is_empty();
-        let reduced = self.handshakes.responder.link.pmtu.reduce(
-            to,
-            mtu,
-            error.original_len,
-            present,
-            net_time(now),
-        );
+        let link = &mut *self.handshakes.responder.link;
+        let present = link.mtu_to(to, now);
+        let had_none = link.pmtu.is_empty();
+        let len = error.original_len;
+        let reduced = link.pmtu.reduce(to, mtu, len, present, net_time(now));
         // They know no more than that there are any.
         if had_none && reduced.is_some() {
-            self.handshakes
-                .endpoints
-                .sessions
-                .path_mtu_changed(self.handshakes.responder.link);
+            self.handshakes.endpoints.sessions.path_mtu_changed(link);
         }
-        let headers = crate::address_pair::headers_of_segment(error.destination) as u16;
+        let headers = crate::address_pair::headers_of_segment(to) as u16;
         let mss = reduced.map(|mtu| mtu.saturating_sub(headers));
-        if let (Some(mss), Some(key)) = (mss, key)
-            && let Some(c) = self.handshakes.endpoints.sockets.connection_mut(key)
-        {
-            c.tcb.segment_size().set_path_mss(mss);
-            self.handshakes.endpoints.sockets.touch(key);
-        }
-        if let (Some(mss), Some((key, _))) = (mss, half_open) {
-            self.handshakes.set_path_of_half_open(key, mss);
-        }
-        if let Some(key) = datagrams {
-            self.report_error(key, |socket, reporter| {
+        match (sender, mss) {
+            (Sender::Connection(key, _), Some(mss)) => {
+                let sockets = &mut self.handshakes.endpoints.sockets;
+                if let Some(c) = sockets.connection_mut(key) {
+                    c.tcb.segment_size().set_path_mss(mss);
+                    sockets.touch(key);
+                }
+            }
+            (Sender::HalfOpen(key, _), Some(mss)) => {
+                self.handshakes.set_path_of_half_open(key, mss);
+            }
+            (Sender::Datagrams(key), _) => self.report_error(key, |socket, reporter| {
                 socket.datagram_failed(reported, reporter)
-            });
+            }),
+            (_, None) => {}
         }
-        true
     }
+}
+
+/// Who has sent what an error quotes, by key; of a segment, with the sequence number that is quoted.
+#[derive(Debug, Clone, Copy)]
+enum Sender {
+    Connection(u32, SeqNumber),
+    HalfOpen(u32, SeqNumber),
+    Datagrams(u32),
 }
 
 /// What an ICMP error is to a connection: each has the errno that Linux gives for it.

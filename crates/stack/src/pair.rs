@@ -102,59 +102,59 @@ impl Admission<'_> {
         let (Some(listener), true, server) = (p.listener, is_to_enter, p.remote) else {
             return;
         };
-        let Some(l) = self.endpoints.sockets.get_mut(listener) else {
+        let Some(of) = self.listener_at(listener, server) else {
             return self
                 .endpoints
                 .sockets
                 .refuse(key, &mut self.endpoints.demux);
         };
-        let (options, session) = (l.options, l.session);
-        // A listener that is gone while its connections are deferred may have left its key to
-        // another.
-        if !matches!(&l.kind, Kind::Listener(l) if !l.shut) || !l.bound.is_at(server) {
-            return self
-                .endpoints
-                .sockets
-                .refuse(key, &mut self.endpoints.demux);
-        }
+        let options = &of.1;
         let until_data_us = match options.defer_accept_s {
-            0 => 1000 * u64::from(self.settings.accepts_on_data(server.port(), &options)),
+            0 => 1000 * u64::from(self.settings.accepts_on_data(server.port(), options)),
             seconds => 1_000_000 * u64::from(seconds),
         };
         if until_data_us != 0 && self.endpoints.sockets.defer(key, until_data_us, self.now) {
             return;
         }
-        let Some(Kind::Listener(listening)) = self
-            .endpoints
-            .sockets
-            .get_mut(listener)
-            .map(|l| &mut l.kind)
-        else {
-            return self
-                .endpoints
+        if let Some(socket) = self.endpoints.sockets.get_mut(listener)
+            && let Kind::Listener(l) = &mut socket.kind
+            && !l.listener.may_establish()
+        {
+            l.queue.push_entering(key);
+            return socket.mark_entering(&self.endpoints.sessions);
+        }
+        if self.meet(key, client, (listener, server), of).is_none() {
+            self.endpoints
                 .sockets
                 .refuse(key, &mut self.endpoints.demux);
-        };
-        if !listening.listener.may_establish() {
-            listening.queue.push_entering(key);
-            if let Some(socket) = self.endpoints.sockets.get(listener) {
-                socket.mark_entering(&self.endpoints.sessions);
-            }
-            return;
         }
+    }
+
+    /// The session and the options of the listener of this key, if it listens at `server`: one that
+    /// is gone while its connections are deferred may have left its key to another.
+    fn listener_at(&self, key: u32, server: SocketAddr) -> Option<(u32, Options)> {
+        let socket = self.endpoints.sockets.get(key)?;
+        let listens = matches!(&socket.kind, Kind::Listener(l) if !l.shut);
+        (listens && socket.bound.is_at(server)).then_some((socket.session, socket.options))
+    }
+
+    /// The end of `key`, at `client`, is connected to one that its listener, which is of this
+    /// session and these options, is given; `None` if there is no place for that.
+    fn meet(
+        &mut self,
+        key: u32,
+        client: SocketAddr,
+        (listener, server): (u32, SocketAddr),
+        of: (u32, Options),
+    ) -> Option<()> {
         let flow = Flow::new(server, client);
         self.endpoints
             .sockets
             .take_place_of_single(&flow, &mut self.endpoints.demux);
-        let mut pair = Pair::new(key, client, options.tcp.delay.cork);
+        let mut pair = Pair::new(key, client, of.1.tcp.delay.cork);
         pair.flow = Some(flow);
         pair.listener = Some(listener);
-        let Some(other) = self.insert_accepted(flow, server, pair, (session, options)) else {
-            return self
-                .endpoints
-                .sockets
-                .refuse(key, &mut self.endpoints.demux);
-        };
+        let other = self.insert_accepted(flow, server, pair, of)?;
         if let Some(p) = self.endpoints.sockets.pair_mut(key) {
             p.other = other;
             p.connecting = false;
@@ -165,6 +165,7 @@ impl Admission<'_> {
         transfers.apply_reading(key);
         self.endpoints.sockets.touch(other);
         self.endpoints.sockets.touch(key);
+        Some(())
     }
 
     /// Makes the end at `server` of a connection that its listener takes, with the session and

@@ -266,12 +266,39 @@ impl Setup<'_> {
             .get(key)
             .ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.bound.local());
+        let remote = self.remote_of(&options, peer)?;
+        let (_, mut binding) = self.binding(key)?;
+        let local = binding.local_for(key, bound, remote)?;
+        let flow = Flow::new(local, remote);
+        if self.endpoints.demux.is_taken(&flow) {
+            return Err(RequestError::NoPortLeft);
+        }
+        if self.settings.cut_through && self.link.addresses.contains(remote.ip()) {
+            self.admission().open_pair(key, local, remote)?;
+        } else {
+            self.open_over_link(key, &options, local, remote)?;
+        }
+        self.endpoints.demux.tcp.stay_at(key, bound, local);
+        // A connection within the engine may have been refused by now.
+        if bound.is_none()
+            && self.endpoints.demux.is_taken(&flow)
+            && let Some(socket) = self.endpoints.sockets.get_mut(key)
+        {
+            let options = &socket.options;
+            socket.bound.hold(true, options, &mut self.endpoints.demux);
+        }
+        Ok(as_family(local, options.ipv6))
+    }
+
+    /// The address that a socket of these options connects to where its program names `peer`.
+    fn remote_of(
+        &mut self,
+        options: &Options,
+        peer: SocketAddr,
+    ) -> Result<SocketAddr, RequestError> {
         let remote = options.destination(peer)?;
-        let remote = SocketAddr::new(
-            self.link.addresses.own_for_wildcard(remote.ip()),
-            remote.port(),
-        );
-        let to = remote.ip();
+        let to = self.link.addresses.own_for_wildcard(remote.ip());
+        let remote = SocketAddr::new(to, remote.port());
         if !self.settings.access.may_connect(Transport::Tcp, remote) {
             self.counters.drop(EngineDrop::AccessDenied);
             return Err(RequestError::Denied);
@@ -279,44 +306,32 @@ impl Setup<'_> {
         if to.is_multicast() || self.link.addresses.is_for_all(to) {
             return Err(RequestError::Unreachable);
         }
-        let (_, mut binding) = self.binding(key)?;
-        let local = binding.local_for(key, bound, remote)?;
-        let flow = Flow::new(local, remote);
-        if self.endpoints.demux.is_taken(&flow) {
-            return Err(RequestError::NoPortLeft);
-        }
-        if self.settings.cut_through && self.link.addresses.contains(to) {
-            self.admission().open_pair(key, local, remote)?;
-            self.endpoints.demux.tcp.stay_at(key, bound, local);
-            if bound.is_none()
-                && self.endpoints.demux.is_taken(&flow)
-                && let Some(socket) = self.endpoints.sockets.get_mut(key)
-            {
-                let options = &socket.options;
-                socket.bound.hold(true, options, &mut self.endpoints.demux);
-            }
-            return Ok(as_family(local, options.ipv6));
-        }
-        let (mss, iss) = (
-            self.link.mss_to(remote.ip(), self.now),
-            self.endpoints
-                .demux
-                .initial_sequence(local, remote, self.now),
-        );
-        let offset = self.endpoints.demux.timestamp_offset(local, remote);
-        let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, self.now);
+        Ok(remote)
+    }
+
+    /// Opens a connection to a host on the link, or behind it: its SYN is sent at the end of the
+    /// turn.
+    fn open_over_link(
+        &mut self,
+        key: u32,
+        options: &Options,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<(), RequestError> {
+        let (now, server) = (self.now, remote.ip());
+        let mss = self.link.mss_to(server, now);
+        let demux = &mut self.endpoints.demux;
+        let iss = demux.initial_sequence(local, remote, now);
+        let offset = demux.timestamp_offset(local, remote);
+        let mut tcb = Tcb::connect(&options.tcp_to(remote), mss, iss, offset, now);
         if options.fast_open_connect {
             // Its SYN carries the first data, if there is a cookie, or asks for one.
-            let server = remote.ip();
-            let hop = self
-                .link
-                .fast_open
-                .mode_for(server, options.fast_open_use, self.now);
-            if let Some(hop) = hop {
+            let cache = &mut self.link.fast_open;
+            if let Some(hop) = cache.mode_for(server, options.fast_open_use, now) {
                 tcb.syn_data().start(hop, true);
             }
         }
-        self.endpoints.demux.insert(flow, key);
+        self.endpoints.demux.insert(Flow::new(local, remote), key);
         self.counters.tcp.active_opens += 1;
         self.transfers().let_received_go(key);
         let socket = self
@@ -326,18 +341,9 @@ impl Setup<'_> {
             .ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.bound.set_local(local);
-        self.endpoints.demux.tcp.stay_at(key, bound, local);
-        if bound.is_none()
-            && let Some(socket) = self.endpoints.sockets.get_mut(key)
-        {
-            let options = &socket.options;
-            socket.bound.hold(true, options, &mut self.endpoints.demux);
-        }
-        if let Some(socket) = self.endpoints.sockets.get(key) {
-            socket.apply_receive_buffer(&self.endpoints.sessions);
-        }
+        socket.apply_receive_buffer(&self.endpoints.sessions);
         self.endpoints.sockets.touch(key);
-        Ok(as_family(local, options.ipv6))
+        Ok(())
     }
 
     /// A socket whose connection was not made is not bound, but for what its program has chosen:
