@@ -20,6 +20,7 @@
 //! | `Flush` | `flush` | what is sent and told at the end of a turn |
 //! | `Transfers` | `transfers`, `pair`, `forward` | what moves from one socket to another |
 //! | `Responder` | `responder` | what answers packets of no socket |
+//! | [`Lifecycle`], [`LateBinds`] | `stack/lifecycle`, `stack/late_binds` | what becomes of sessions and of what their processes hold; of binds that wait |
 //! | `Containment` | `stack/containment` | what is taken out after a panic |
 //!
 //! The files in turn:
@@ -36,13 +37,14 @@
 //! | `requests`, `request_error` | what programs ask, how sockets are opened and connected, and why that is refused |
 //! | `binding` | what sockets are bound to, and from which addresses they connect |
 //! | `endings`, `orphans` | how sockets end, and what becomes of those that no process holds |
-//! | `stack`, `stack/served`, `stack/parts` | [`Stack`], which part a packet or a request is for, and what each borrows |
+//! | `stack`, `stack/served`, `stack/parts` | [`Stack`], which part a request or a packet is for, and what each borrows |
 //! | `at_work`, `stack/containment` | whose work is done, and what becomes of a session whose work has led to a panic |
 //! | `flush`, `socket/report`, `socket/put_edges` | what a turn has touched: sent and reported, each user its share |
 //! | `transfers`, `forward`, `forwards` | bytes that go from one socket to another |
 //! | `pair`, `pair_end` | connections between two of our own sockets |
 //! | `fast_output` | packets out, as they nearly always are |
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
+//! | `socket/kind`, `socket/bound` | what of a socket depends on its kind, and what it is bound to |
 //! | `socket/errors`, `error_queue` | ICMP errors, as they are reported to programs |
 //! | `groups` | multicast and broadcasts |
 //! | `socket/buffers`, `memory_pressure`, `returns`, `quiet` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
