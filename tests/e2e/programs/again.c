@@ -1075,6 +1075,58 @@ static void serves_all_after_a_refused_connect(void) {
   }
 }
 
+/* A port that nobody has named goes with what it was for, also for the interfaces that another stack
+ * has: bound to another port, the socket serves that on all of them. */
+static void serves_all_at_another_port(void) {
+  for (int how = 0; how < 10; how++) {
+    struct sockaddr_in a = unserved_address(), any = {.sin_family = AF_INET};
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+    int v6 = how >= 5, fd = v6 ? stream6() : stream();
+    if (how % 5 < 3 && v6)
+      SYS(bind(fd, A(any6)));
+    else if (how % 5 < 3)
+      SYS(bind(fd, A(any)));
+    if (how % 5 == 2)
+      set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (how % 5 < 2 && v6) {
+      struct sockaddr_in6 to = unserved_address6(0);
+      FAILS(connect(fd, A(to)), ECONNREFUSED);
+    } else if (how % 5 < 2) {
+      FAILS(connect(fd, A(a)), ECONNREFUSED);
+    } else {
+      SYS(listen(fd, 1));
+      if (how % 5 == 4)
+        disconnect(fd);
+      else
+        SYS(shutdown(fd, SHUT_RD));
+    }
+    any = unserved_address(), any.sin_addr.s_addr = 0;
+    any6.sin6_port = any.sin_port;
+    if (how % 5 == 1) {
+      /* Any other port. */
+      SYS(listen(fd, 8));
+    } else {
+      if (v6)
+        SYS(bind(fd, A(any6)));
+      else
+        SYS(bind(fd, A(any)));
+      SYS(listen(fd, 8));
+    }
+    struct sockaddr_in6 name;
+    socklen_t n = sizeof name;
+    SYS(getsockname(fd, (void *)&name, &n));
+    for (int here = 0; here < 2; here++) {
+      struct sockaddr_in to = address(here ? "127.0.0.1" : my_ip(), ntohs(name.sin6_port));
+      int client = stream();
+      SYS(connect(client, A(to)));
+      IS(ready(fd, POLLIN, 10000), POLLIN);
+      SYS(close(SYS(accept(fd, 0, 0))));
+      SYS(close(client));
+    }
+    SYS(close(fd));
+  }
+}
+
 /* What is registered under a descriptor that another takes the place of stays, as long as the socket
  * has others. */
 static void registered_under_a_descriptor_that_is_gone(void) {
@@ -1351,6 +1403,7 @@ const struct check CHECKS[] = {
     {"keeps_its_address_until_it_is_told", keeps_its_address_until_it_is_told},
     {"has_all_addresses_when_it_gives_up", has_all_addresses_when_it_gives_up},
     {"serves_all_after_a_refused_connect", serves_all_after_a_refused_connect},
+    {"serves_all_at_another_port", serves_all_at_another_port},
     {"registered_under_a_descriptor_that_is_gone", registered_under_a_descriptor_that_is_gone},
     {"stream_registered_under_a_descriptor_that_is_gone", stream_registered_under_a_descriptor_that_is_gone},
     {"version_after_listening", version_after_listening},

@@ -5,30 +5,81 @@
 
 use crate::address::Native;
 use crate::calls::last_error;
+use crate::user::In;
 use crate::{decide, epoll, real};
 use libc::c_int;
-use longshore_sockets::{Socket, host_bits};
+use longshore_sockets::{Socket, host_bits, is_confined};
 use std::net::SocketAddr;
+
+/// `IP_LOCAL_PORT_RANGE` of linux/in.h: Linux 6.3 has it.
+const LOCAL_PORT_RANGE: c_int = 51;
 
 /// What has been bound to `local` on the engine, and is registered with epoll already, is bound on
 /// the kernel beside it, if that is for all interfaces.
 pub(super) fn bind_beside(fd: c_int, socket: &Socket, local: SocketAddr) {
-    if socket.has_kernel_side() || !decide::is_for_all(socket, local) {
+    if !decide::is_for_all(socket, local) {
         return;
     }
+    let was_there = socket.has_kernel_side();
     bind_on_kernel(fd, socket, local);
-    if socket.has_kernel_side() {
+    if !was_there && socket.has_kernel_side() {
         epoll::enter_kernel(socket);
     }
 }
 
 /// Binds the kernel socket beside a socket of the engine.
 pub(super) fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) {
-    let native = Native::new(local, socket.is_v6());
-    let has_it = decide::bound_by_kernel(fd) == Some(local);
-    if has_it || real::bind(fd, native.as_in(), native.len) == 0 {
+    if is_bound_to(fd, socket, local) {
         socket.set_host_bits(host_bits::KERNEL_TOO);
     } else {
         decide::port_is_the_engines_alone(local.port(), last_error().errno());
     }
+}
+
+/// Whether the kernel socket has this address, or gets it.
+fn is_bound_to(fd: c_int, socket: &Socket, local: SocketAddr) -> bool {
+    match decide::bound_by_kernel(fd) {
+        Some(has) if has == local => return true,
+        // The port of what the socket was before.
+        Some(_) => give_port_back(fd, socket),
+        None => {}
+    }
+    let native = Native::new(local, socket.is_v6());
+    let is_named = socket.addresses().bound_port().is_some();
+    (!is_named && binds_by_its_choice(fd, socket, local))
+        || real::bind(fd, native.as_in(), native.len) == 0
+}
+
+/// Has the kernel choose this port for its socket, as the only one that there is: one that was
+/// named, it would keep for the socket for good, and the program has named none.
+fn binds_by_its_choice(fd: c_int, socket: &Socket, local: SocketAddr) -> bool {
+    let port = u32::from(local.port());
+    if is_confined() || !choose_from(fd, port << 16 | port) {
+        return false;
+    }
+    let native = Native::new(SocketAddr::new(local.ip(), 0), socket.is_v6());
+    let is_bound = real::bind(fd, native.as_in(), native.len) == 0;
+    choose_from(fd, 0);
+    if !is_bound || decide::bound_by_kernel(fd) == Some(local) {
+        return is_bound;
+    }
+    // It is none of those that the kernel chooses from in this network namespace.
+    give_port_back(fd, socket);
+    false
+}
+
+/// The kernel chooses ports for this socket from this range, its ends in the lower and the upper
+/// half; from the usual one, with 0.
+fn choose_from(fd: c_int, range: u32) -> bool {
+    let (value, len) = (In::from(&range).cast(), size_of::<u32>() as libc::socklen_t);
+    real::setsockopt(fd, libc::IPPROTO_IP, LOCAL_PORT_RANGE, value, len) == 0
+}
+
+/// Takes its port from the kernel socket, if the kernel has chosen it: of a stream, as of a listener
+/// that is shut down.
+fn give_port_back(fd: c_int, socket: &Socket) {
+    if !socket.is_datagram() {
+        real::listen(fd, 0);
+    }
+    decide::disconnect_kernel_side(fd);
 }
