@@ -34,16 +34,26 @@ impl Binding<'_> {
     ) -> Result<SocketAddr, RequestError> {
         let local = local.get().ok_or(RequestError::Invalid)?;
         let given = Given::of(local);
+        // Of a stream that is over what it has received may still be read; its program may use it
+        // again meanwhile.
+        let is_over = socket.kind.is_over();
         let kind = match socket.kind {
             Kind::Idle(kind) => kind,
             // It has joined a group before.
             Kind::Datagram(_) => SocketKind::Datagram,
+            _ if is_over => SocketKind::Stream,
             _ => return Err(RequestError::Invalid),
         };
-        let taken = socket.bound.local();
-        if taken.is_some() && !socket.bound.given().is_taken() {
+        let is_taken = socket.bound.given().is_taken();
+        let is_bound = if is_over {
+            socket.bound.given().port()
+        } else {
+            socket.bound.local().is_some()
+        };
+        if is_bound && !is_taken {
             return Err(RequestError::Invalid);
         }
+        let taken = socket.bound.local().filter(|_| is_taken);
         let v6_only = socket.options.v6_only;
         let reuse = Reuse {
             over_v4: !socket.options.ipv6,
@@ -73,7 +83,9 @@ impl Binding<'_> {
         if !self.ports(kind).bind(local, key, reuse, v6_only, user) {
             return Err(RequestError::AddressInUse);
         }
-        socket.bound.bind(local, given);
+        // What is over gives back the port of its connection alone.
+        let chosen = if is_over { Given::of(local) } else { given };
+        socket.bound.bind(local, chosen);
         if kind == SocketKind::Datagram {
             socket.kind.become_datagram();
         }

@@ -31,6 +31,14 @@ static void disconnect(int fd) {
   SYS(connect(fd, &nobody, sizeof nobody));
 }
 
+static int has_peer(int fd) {
+  struct sockaddr_in a;
+  socklen_t n = sizeof a;
+  int failed = getpeername(fd, (void *)&a, &n);
+  OK(!failed || errno == ENOTCONN);
+  return !failed;
+}
+
 /* --- streams --------------------------------------------------------------- */
 
 static void listens_after_a_refused_connect(void) {
@@ -120,6 +128,58 @@ static void is_bound_when_it_is_over(void) {
   }
 }
 
+/* The same while something that it has received is still to be read. */
+static void is_bound_with_data_unread(void) {
+  enum { RESET, ENDED_BY_BOTH, WAYS };
+  for (int way = 0; way < 2 * WAYS; way++)
+    EACH_PAIR(mine, far) {
+      struct sockaddr_in b = unserved_address();
+      char bytes[8];
+      if (way >= WAYS)
+        b.sin_port = 0;
+      send_all(far, "unread", 6);
+      OK(ready(mine, POLLIN, 10000) & POLLIN);
+      if (way % WAYS == RESET) {
+        far_reset(far), far = -1;
+      } else {
+        SYS(shutdown(far, SHUT_WR));
+        OK(ready(mine, POLLRDHUP, 10000) & POLLRDHUP);
+        SYS(shutdown(mine, SHUT_WR));
+      }
+      OK(ready(mine, POLLIN, 10000) & POLLHUP);
+      for (double end = now() + 10; has_peer(mine); sleep_ms(1))
+        OK(now() < end);
+      SYS(bind(mine, A(b)));
+      struct sockaddr_in has = name_of(mine);
+      OK(has.sin_addr.s_addr == b.sin_addr.s_addr && has.sin_port != 0);
+      if (b.sin_port)
+        OK(same(has, b));
+      FAILS(bind(mine, A(b)), EINVAL);
+      IS(recv(mine, bytes, 2, 0), 2);
+      FAILS(listen(mine, 8), EINVAL);
+      int other = stream();
+      FAILS(bind(other, A(has)), EADDRINUSE);
+      receive_all(mine, bytes, 4);
+      OK(memcmp(bytes, "read", 4) == 0);
+      if (way % WAYS == RESET)
+        FAILS(recv(mine, bytes, 1, 0), ECONNRESET);
+      IS(recv(mine, bytes, 1, 0), 0);
+      FAILS(connect(mine, A(b)), EISCONN);
+      OK(same(name_of(mine), has));
+      disconnect(mine);
+      if (b.sin_port) {
+        OK(same(name_of(mine), has));
+        SYS(listen(mine, 8));
+        is_reached(mine);
+      } else {
+        SYS(close(mine));
+        mine = -1;
+        SYS(bind(other, A(has)));
+      }
+      SYS(close(other));
+    }
+}
+
 /* Where the port is another's, an address that was kept of a connection is so no more. */
 static void forgets_its_address_with_a_port_of_another(void) {
   int listener = my_listener(8), client = stream(), other = my_listener(8);
@@ -132,14 +192,6 @@ static void forgets_its_address_with_a_port_of_another(void) {
   OK(name_of(fd).sin_addr.s_addr == 0);
   SYS(listen(fd, 8));
   is_reached(fd);
-}
-
-static int has_peer(int fd) {
-  struct sockaddr_in a;
-  socklen_t n = sizeof a;
-  int failed = getpeername(fd, (void *)&a, &n);
-  OK(!failed || errno == ENOTCONN);
-  return !failed;
 }
 
 /* Of a connection that both sides have ended, no peer is left and no halves, whoever was first. */
@@ -1359,6 +1411,7 @@ const struct check CHECKS[] = {
     {"is_bound_after_a_refused_connect", is_bound_after_a_refused_connect},
     {"is_bound_before_it_is_told", is_bound_before_it_is_told},
     {"is_bound_when_it_is_over", is_bound_when_it_is_over},
+    {"is_bound_with_data_unread", is_bound_with_data_unread},
     {"forgets_its_address_with_a_port_of_another", forgets_its_address_with_a_port_of_another},
     {"no_peer_when_both_have_ended", no_peer_when_both_have_ended},
     {"no_peer_of_its_own", no_peer_of_its_own},

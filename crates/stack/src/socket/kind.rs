@@ -81,6 +81,15 @@ impl Kind {
 
     // ---- What is received. ----
 
+    /// Whether it is a connection that is over: nothing comes or goes any more.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Stream(c) => c.is_over,
+            Self::Pair(p) => p.is_over(),
+            Self::Idle(_) | Self::Listener(_) | Self::Datagram(_) => false,
+        }
+    }
+
     /// What it receives lies in.
     pub(crate) fn receive_stream(&self) -> Option<&ReceiveStream> {
         match self {
