@@ -4,6 +4,7 @@
 use crate::fds::{self, Entry, Undecided};
 use crate::lifecycle::give_up;
 use crate::log::{Level, once, say};
+use crate::options::device;
 use crate::results::{borrow, refused};
 use crate::user::In;
 use crate::{epoll, options, owner, place};
@@ -25,20 +26,57 @@ pub(crate) fn owner_of(host: &Host, to: SocketAddr) -> Owner {
     host.routes().owner_of(effective(to))
 }
 
-/// Whether the kernel or the engine carries what a datagram socket with these options set
-/// sends to `to`.
-pub(crate) fn owner_of_datagram(
+/// As `owner_of`, of a socket of the engine that is to be connected to `to`.
+pub(crate) fn owner_of_peer(socket: &Socket, to: SocketAddr) -> Owner {
+    match owner_of(socket.host(), to) {
+        Owner::Engine if !device::leads_elsewhere(socket, effective(to)) => Owner::Engine,
+        _ => Owner::Kernel,
+    }
+}
+
+/// As `owner_of_peer`, of a socket that is undecided.
+pub(crate) fn owner_of_first_peer(
     fd: RawFd,
     host: &Host,
-    set: u32,
-    v6: bool,
+    undecided: Undecided,
     to: SocketAddr,
 ) -> Owner {
-    let by_kernel = to.ip().to_canonical().is_multicast() && options::groups_by_kernel(fd, set, v6);
-    if by_kernel {
+    let (set, stream) = (undecided.options, undecided.stream);
+    match owner_of(host, to) {
+        Owner::Engine if !device::leads_elsewhere_undecided(fd, set, stream, effective(to)) => {
+            Owner::Engine
+        }
+        _ => Owner::Kernel,
+    }
+}
+
+/// Whether what a datagram socket with these options set sends to `to` is the kernel's, as the
+/// program has chosen an interface of its for groups.
+fn is_for_group_of_kernel(fd: RawFd, set: u32, v6: bool, to: SocketAddr) -> bool {
+    to.ip().to_canonical().is_multicast() && options::groups_by_kernel(fd, set, v6)
+}
+
+/// Whether the kernel or the engine carries what a datagram socket of the engine sends to `to`.
+pub(crate) fn owner_of_datagram(fd: RawFd, socket: &Socket, to: SocketAddr) -> Owner {
+    let set = options::set_by_program(socket);
+    if is_for_group_of_kernel(fd, set, socket.is_v6(), to) {
         Owner::Kernel
     } else {
-        owner_of(host, to)
+        owner_of_peer(socket, to)
+    }
+}
+
+/// As `owner_of_datagram`, of a socket that is undecided.
+pub(crate) fn owner_of_first_datagram(
+    fd: RawFd,
+    host: &Host,
+    undecided: Undecided,
+    to: SocketAddr,
+) -> Owner {
+    if is_for_group_of_kernel(fd, undecided.options, undecided.v6, to) {
+        Owner::Kernel
+    } else {
+        owner_of_first_peer(fd, host, undecided, to)
     }
 }
 

@@ -65,6 +65,10 @@ pub mod more_bits {
     pub const V6_ONLY: u64 = 16_384;
     /// It was asked when the last datagram came (SIOCGSTAMP), and will be again.
     pub const LAST_ARRIVAL: u64 = 32_768;
+    /// It is bound to the loopback (SO_BINDTODEVICE).
+    pub const BY_LOOPBACK: u64 = 65_536;
+    /// It is bound to the engine's link.
+    pub const BY_LINK: u64 = 131_072;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

@@ -65,6 +65,11 @@ impl Host {
         self.session.routes()
     }
 
+    /// Whether the engine knows which of its interfaces a socket is bound to.
+    pub fn distinguishes_interfaces(&self) -> bool {
+        self.session.agreed().distinguishes_interfaces()
+    }
+
     /// Whether what is bound to the wildcard is the engine's alone, and not the kernel's, too.
     pub fn is_alone(&self) -> bool {
         self.session.is_alone()

@@ -154,7 +154,7 @@ fn an_engine_is_told_what_its_version_has() {
         (17, Name::AcceptOnData, 3),
         (21, Name::PortOf, 0),
     ];
-    for version in [13, 14, 15, 16, 17, 20, 21, 22] {
+    for version in [13, 14, 15, 16, 17, 20, 21, 22, 23] {
         let (engine, _directory) = of_version(version);
         let (a, b) = Engine::pair(engine.join());
         let socket = a.socket();
@@ -167,6 +167,7 @@ fn an_engine_is_told_what_its_version_has() {
             .unwrap();
         socket.options().take_port_of(b.socket()).unwrap();
         assert_eq!(socket.options().distinguishes_groups(), version >= 22);
+        assert_eq!(socket.host().distinguishes_interfaces(), version >= 23);
         socket.options().set(Name::KeepCount, 9).unwrap();
         let (index, other) = (socket.id().index, b.socket().id().encode());
         let mut expected: Vec<_> = all

@@ -11,9 +11,9 @@ use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::socket::{Given, Kind, Options, Socket, any_ip, as_family};
 use crate::sockets::Sockets;
-use longshore_hostif::{Address, SocketId, SocketKind};
+use longshore_hostif::{Address, Interface, SocketId, SocketKind};
 use longshore_tcp::Instant;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Binds the sockets of a user.
 pub(crate) struct Binding<'a> {
@@ -109,7 +109,11 @@ impl Binding<'_> {
         let to_all = kind == SocketKind::Datagram && self.link.addresses.is_for_all(local.ip());
         // The wildcard of IPv4, mapped into IPv6, is for IPv4 alone.
         let is_any = local.ip().is_unspecified();
-        if !is_any && !to_all && !self.link.addresses.contains(local.ip()) {
+        // As Linux has it, of addresses of IPv6.
+        let is_on_other =
+            local.ip() == Ipv6Addr::LOCALHOST && options.reuse.interface == Interface::Link;
+        let is_own = to_all || self.link.addresses.contains(local.ip());
+        if !is_any && (!is_own || is_on_other) {
             return Err(RequestError::AddressNotAvailable);
         }
         Ok(local)

@@ -17,9 +17,11 @@ use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::{OptionSet, Options, Reporter};
+use crate::socket::{Kind, OptionSet, Options, Reporter};
 pub(crate) use edges::EdgesTaken;
-use longshore_hostif::{Address, EdgeFlags, OptionName, Query, Request, SocketId};
+use longshore_hostif::{
+    Address, EdgeFlags, Interface, OptionName, Query, Request, SocketId, SocketKind,
+};
 use longshore_tcp::Linger;
 use questions::Reader;
 pub(crate) use setup::Setup;
@@ -372,6 +374,15 @@ impl Requests<'_> {
         let Some(socket) = self.setup.endpoints.sockets.get_mut(key) else {
             return;
         };
+        if name == OptionName::Interface {
+            let interface = Interface::from_raw(value);
+            let demux = &mut self.setup.endpoints.demux;
+            let ports = match socket.kind {
+                Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram) => &mut demux.udp,
+                _ => &mut demux.tcp,
+            };
+            socket.bound.receive_by(interface, key, ports);
+        }
         match socket.set_option(
             name,
             value,

@@ -145,6 +145,11 @@ scenarios! {
     /// Each option is done, or refused.
     fn audit(bed) within 300 { conformance::run(bed, "audit"); }
 
+    /// Sockets that are bound to an interface, with an engine that has the loopback.
+    fn devices(bed) within 300 {
+        conformance::run_with(bed, "devices", &["--loopback", "engine"]);
+    }
+
     /// What is told beside what is received.
     fn told(bed) within 300 { conformance::run(bed, "told"); }
 

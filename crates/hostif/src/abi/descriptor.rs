@@ -167,6 +167,34 @@ pub enum OptionName {
     PortOf = 39,
     /// IPV6_MULTICAST_ALL (interface version 22).
     GroupAll6 = 40,
+    /// SO_BINDTODEVICE and SO_BINDTOIFINDEX: which interface a socket receives from
+    /// ([`Interface`]; interface version 23).
+    Interface = 41,
+}
+
+/// The interfaces of an adapter, as values of [`OptionName::Interface`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Interface {
+    /// Each of them: the socket is bound to none.
+    #[default]
+    Any = 0,
+    /// The loopback, which has what goes to the addresses of that alone.
+    Loopback = 1,
+    /// The link, which has what goes to all other addresses, also from the same host.
+    Link = 2,
+}
+
+impl Interface {
+    /// The one that a value names; of others, none in particular.
+    #[must_use]
+    pub fn from_raw(raw: u64) -> Self {
+        match raw {
+            1 => Self::Loopback,
+            2 => Self::Link,
+            _ => Self::Any,
+        }
+    }
 }
 
 /// The names that [`OptionName::Congestion`] may have (TCP_CONGESTION), each in the bytes
@@ -176,7 +204,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 40] = [
+        const ALL: [OptionName; 41] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -217,6 +245,7 @@ impl OptionName {
             AcceptOnData,
             PortOf,
             GroupAll6,
+            Interface,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

@@ -30,7 +30,7 @@ pub use block::{
 };
 pub use control::{ChannelControl, ChannelState, MAILBOX_BYTES, REGISTERED};
 pub use descriptor::{
-    BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, MOST_DATA, OpenFlags,
+    BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, Interface, MOST_DATA, OpenFlags,
     OptionName, Query, Request, SocketKind,
 };
 pub(crate) use descriptor::{DATA_AT, Data, ImmediateIn, are_near};

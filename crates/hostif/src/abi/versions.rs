@@ -8,7 +8,7 @@
 use super::file_range::{LEAST_LONG_RANGE, LEAST_RANGE};
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 22;
+pub const ABI_VERSION: u32 = 23;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -52,6 +52,9 @@ const TOO_LONG_SINCE: u16 = 22;
 /// The first in which a socket has one setting for the groups of each version of IP
 /// ([`OptionName::GroupAll6`](super::OptionName)).
 const GROUP_ALL6_SINCE: u16 = 22;
+/// The first in which the adapter knows which interface a socket is bound to
+/// ([`OptionName::Interface`](super::OptionName)).
+const INTERFACE_SINCE: u16 = 23;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
@@ -170,6 +173,12 @@ impl Agreed {
     #[must_use]
     pub fn distinguishes_groups(&self) -> bool {
         self.version >= GROUP_ALL6_SINCE
+    }
+
+    /// Whether a socket may be bound to one of the adapter's interfaces.
+    #[must_use]
+    pub fn distinguishes_interfaces(&self) -> bool {
+        self.version >= INTERFACE_SINCE
     }
 
     /// Bytes of the shortest range of a file.
@@ -293,7 +302,7 @@ mod tests {
     #[test]
     fn what_the_adapter_takes_is_known_by_its_version() {
         type Takes = fn(&Agreed) -> bool;
-        let takes: [(Takes, u16); 8] = [
+        let takes: [(Takes, u16); 9] = [
             (Agreed::can_cancel, 14),
             (Agreed::supports_low_water, 14),
             (Agreed::supports_messages, 15),
@@ -302,8 +311,9 @@ mod tests {
             (Agreed::can_take_ports, 21),
             (Agreed::reports_too_long, 22),
             (Agreed::distinguishes_groups, 22),
+            (Agreed::distinguishes_interfaces, 23),
         ];
-        for version in 11..=22 {
+        for version in 11..=23 {
             let agreed = Agreed {
                 version,
                 ..Agreed::OURS

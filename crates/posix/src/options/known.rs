@@ -72,6 +72,8 @@ pub enum What {
     Told,
     /// SO_OOBINLINE.
     UrgentInline,
+    /// SO_BINDTODEVICE and SO_BINDTOIFINDEX, read by the latter: the number of an interface.
+    Interface,
     /// Only asked for.
     Asked,
 }
@@ -200,7 +202,7 @@ const fn handed_on(level: c_int, name: c_int) -> Known {
 }
 
 /// Options of TCP.
-const STREAM: [Known; 35] = [
+const STREAM: [Known; 36] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
     number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
@@ -245,6 +247,7 @@ const STREAM: [Known; 35] = [
         O::FastOpenConnect,
         false,
     ),
+    INTERFACE,
     handed_on(SOL_SOCKET, libc::SO_BROADCAST),
     handed_on(SOL_SOCKET, libc::SO_RXQ_OVFL),
     handed_on(IP, libc::IP_PKTINFO),
@@ -258,6 +261,19 @@ const STREAM: [Known; 35] = [
     handed_on(IP6, libc::IPV6_RECVHOPLIMIT),
     handed_on(IP6, libc::IPV6_RECVTCLASS),
 ];
+
+/// `SO_BINDTOIFINDEX` of asm-generic/socket.h.
+pub const SO_BINDTOIFINDEX: c_int = 62;
+/// The interface that a stream is bound to.
+pub const INTERFACE: Known = Known {
+    what: What::Interface,
+    ..handed_on(SOL_SOCKET, SO_BINDTOIFINDEX)
+};
+/// The interface that a datagram socket is bound to.
+pub const DATAGRAM_INTERFACE: Known = Known {
+    bit: 13,
+    ..INTERFACE
+};
 
 /// IPV6_ADDRFORM of linux/in6.h.
 pub const IPV6_ADDRFORM: c_int = 1;
@@ -308,7 +324,8 @@ pub const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 30] = [
+const DATAGRAM: [Known; 31] = [
+    DATAGRAM_INTERFACE,
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
     leaves(IP, libc::IP_TTL, 10, Leaves::Hops),
@@ -394,6 +411,7 @@ pub fn find(stream: bool, level: c_int, name: c_int) -> Option<&'static Known> {
     let name = match (level, name) {
         (SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
         (SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
+        (SOL_SOCKET, libc::SO_BINDTODEVICE) => SO_BINDTOIFINDEX,
         _ => name,
     };
     all(stream).find(|k| (k.level, k.name) == (level, name))

@@ -12,7 +12,6 @@ use libc::{SOL_SOCKET, c_int};
 // Of asm-generic/socket.h.
 const SO_BSDCOMPAT: c_int = 14;
 const SO_SNDLOWAT: c_int = 19;
-const SO_BINDTOIFINDEX: c_int = 62;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 const SO_PASSPIDFD: c_int = 76;
 const SO_PASSRIGHTS: c_int = 83;
@@ -81,7 +80,7 @@ fn of_socket(stream: bool, name: c_int) -> Option<c_int> {
         | libc::SO_PREFER_BUSY_POLL
         | SO_BUSY_POLL_BUDGET => None,
         // Looked at before (`device`).
-        libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX => None,
+        libc::SO_BINDTODEVICE | known::SO_BINDTOIFINDEX => None,
         libc::SO_MARK => Some(libc::EPERM),
         _ => Some(libc::ENOPROTOOPT),
     }

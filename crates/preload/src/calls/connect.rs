@@ -54,7 +54,7 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                     None
                 }
                 (Entry::Undecided(undecided), Given::Inet(peer)) => {
-                    match decide::owner_of(host, peer) {
+                    match decide::owner_of_first_peer(fd, host, undecided, peer) {
                         Owner::Kernel => {
                             decide::leave(fd, peer);
                             None
@@ -75,7 +75,9 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                             let why = has_connection(&socket).unwrap_or(why);
                             Some(answer(|| refuse_to_connect(&socket, why)))
                         }
-                        Given::Inet(peer) if decide::owner_of(host, peer) == Owner::Engine => {
+                        Given::Inet(peer)
+                            if decide::owner_of_peer(&socket, peer) == Owner::Engine =>
+                        {
                             Some(answer(|| connect_on(fd, socket, peer, flags)))
                         }
                         Given::Inet(_) if let Some(why) = has_connection(&socket) => {

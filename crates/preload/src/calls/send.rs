@@ -8,7 +8,7 @@ use crate::cancel::point;
 use crate::fds::{self, Entry};
 use crate::signals::{self, within};
 use crate::user::In;
-use crate::{decide, options, page_exchange, place, real, vectors};
+use crate::{decide, page_exchange, place, real, vectors};
 use libc::{c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
 use longshore_hostif::Owner;
 use longshore_sockets::{Departure, Sending, Socket, SocketError, host_bits};
@@ -187,10 +187,8 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
                 To::Address(to) => Some(to),
                 To::Unclear => return Ok(Sender::Kernel),
             };
-            let by_kernel = to.is_some_and(|to| {
-                let set = options::set_by_program(&socket);
-                decide::owner_of_datagram(fd, host, set, socket.is_v6(), to) == Owner::Kernel
-            });
+            let by_kernel =
+                to.is_some_and(|to| decide::owner_of_datagram(fd, &socket, to) == Owner::Kernel);
             if by_kernel {
                 // What comes back comes to the kernel socket.
                 socket.set_host_bits(host_bits::KERNEL_TOO);
@@ -200,8 +198,7 @@ pub(crate) fn sender(fd: c_int, to: To) -> Result<Sender, SocketError> {
         }
         Entry::Undecided(undecided) if !undecided.stream => match to {
             To::Address(to)
-                if decide::owner_of_datagram(fd, host, undecided.options, undecided.v6, to)
-                    == Owner::Engine =>
+                if decide::owner_of_first_datagram(fd, host, undecided, to) == Owner::Engine =>
             {
                 let socket = decide::to_engine_with_port(fd, undecided)?;
                 decide::note_engine_socket(undecided, &socket);

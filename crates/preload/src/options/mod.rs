@@ -7,6 +7,7 @@
 //! `getsockopt`, by `decide` when a socket becomes the engine's, and by `accept`.
 
 pub(crate) mod congestion;
+pub(crate) mod device;
 
 use crate::fds::{self, Undecided};
 use crate::log::once;
@@ -151,6 +152,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             socket.options().set_not_sent_lowat(bytes);
             Some((O::NotSentLowat, bytes.into()))
         }
+        What::Interface => device::note(value, socket).map(|i| (O::Interface, i as u64)),
         What::Linger
         | What::LowWater
         | What::PeekOffset

@@ -58,6 +58,7 @@ impl HeldPorts {
                 address: name.2,
                 port: name.3,
                 over_v4: name.4,
+                ..Reuse::default()
             };
             (name.1, reuse)
         })

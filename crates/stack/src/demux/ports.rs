@@ -5,6 +5,7 @@ use super::automatic::Automatic;
 use super::held::HeldPorts;
 use crate::port_set::PortSet;
 use crate::secrets::KeyedHash;
+use longshore_hostif::Interface;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,6 +21,8 @@ struct Bound {
     /// IPV6_V6ONLY: the IPv6 wildcard is not IPv4's too.
     v6_only: bool,
     listening: bool,
+    /// By which interface what it receives has to come.
+    interface: Interface,
     /// It was bound to the wildcard, and connects from this address.
     is_moved: bool,
     /// The user whose program has bound it.
@@ -36,6 +39,7 @@ impl Bound {
             reuse_port: reuse.port,
             v6_only,
             listening: false,
+            interface: reuse.interface,
             is_moved: false,
             user,
         }
@@ -53,6 +57,17 @@ impl Bound {
                 })
     }
 
+    /// Whether packets to `ip` are its, by the interface that it is bound to: as Linux has it, what
+    /// goes to an address of the host's own comes by the interface that has that address.
+    fn takes(&self, ip: IpAddr) -> bool {
+        let comes_by_it = match self.interface {
+            Interface::Any => true,
+            Interface::Loopback => ip.is_loopback(),
+            Interface::Link => !ip.is_loopback(),
+        };
+        comes_by_it && self.covers(ip)
+    }
+
     /// How well a socket that covers `ip` fits it: its own address best, then the wildcard of
     /// its version.
     fn rank(&self, ip: IpAddr) -> u8 {
@@ -65,13 +80,15 @@ impl Bound {
 
     /// Whether both share what comes by SO_REUSEPORT.
     fn is_grouped_with(&self, other: &Self) -> bool {
-        let group = |b: &Self| (b.address, b.reuse_port, b.user, b.v6_only);
+        let group = |b: &Self| (b.address, b.reuse_port, b.user, b.v6_only, b.interface);
         group(self) == group(other)
     }
 
     /// Whether some packet may be of both.
     fn overlaps(&self, other: &Self) -> bool {
-        self.covers(other.address) || other.covers(self.address)
+        let is_by_any = self.interface == Interface::Any || other.interface == Interface::Any;
+        (is_by_any || self.interface == other.interface)
+            && (self.covers(other.address) || other.covers(self.address))
     }
 }
 
@@ -84,6 +101,8 @@ pub(crate) struct Reuse {
     /// wildcard either. So Linux has it of one that nobody has bound, unless it is for IPv6 alone.
     /// Of one that is to be bound: it is of IPv4.
     pub(crate) over_v4: bool,
+    /// Of one that is to be bound: by which interface what it receives has to come.
+    pub(crate) interface: Interface,
 }
 
 impl Reuse {
@@ -235,6 +254,14 @@ impl Ports {
         });
     }
 
+    /// What is bound to the port as `key` receives by this interface from now on.
+    pub(crate) fn set_interface(&mut self, port: u16, key: u32, interface: Interface) {
+        let users = self.bound.get_mut(&port).into_iter().flatten();
+        users
+            .filter(|b| b.key == key)
+            .for_each(|b| b.interface = interface);
+    }
+
     /// Gives the port back.
     pub(crate) fn release(&mut self, port: u16, key: u32) {
         if let Some(users) = self.bound.get_mut(&port) {
@@ -352,7 +379,7 @@ impl Ports {
     /// a group, all of them.
     pub(crate) fn nth_at(&self, local: SocketAddr, nth: usize) -> Option<u32> {
         let users = self.bound.get(&local.port())?;
-        let fit = users.iter().filter(|b| b.covers(local.ip()));
+        let fit = users.iter().filter(|b| b.takes(local.ip()));
         fit.map(|b| b.key).nth(nth)
     }
 
@@ -360,7 +387,7 @@ impl Ports {
     /// chosen by `spread`.
     pub(crate) fn find_listener(&self, local: SocketAddr, spread: u64) -> Option<u32> {
         let users = self.bound.get(&local.port())?;
-        let fit = || users.iter().filter(|b| b.listening && b.covers(local.ip()));
+        let fit = || users.iter().filter(|b| b.listening && b.takes(local.ip()));
         let best = fit().map(|b| b.rank(local.ip())).max()?;
         let group = || fit().filter(|b| b.rank(local.ip()) == best);
         let chosen = chosen(group().count(), || spread);
@@ -380,7 +407,7 @@ impl Ports {
     ) -> Option<u32> {
         let users = self.bound.get(&local.port())?;
         let (mut connected, mut last) = (None, None::<&Bound>);
-        for user in users.iter().filter(|b| b.covers(local.ip())) {
+        for user in users.iter().filter(|b| b.takes(local.ip())) {
             match peer(user.key) {
                 Some(peer) if peer == remote => connected = Some(user.key),
                 Some(_) => {}

@@ -1,4 +1,5 @@
 use super::*;
+use longshore_hostif::Interface;
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::tcp4::Tcp4;
 use std::net::Ipv4Addr;
@@ -29,16 +30,19 @@ const BOTH: Reuse = Reuse {
     address: true,
     port: true,
     over_v4: false,
+    interface: Interface::Any,
 };
 const ADDRESS: Reuse = Reuse {
     address: true,
     port: false,
     over_v4: false,
+    interface: Interface::Any,
 };
 const NONE: Reuse = Reuse {
     address: false,
     port: false,
     over_v4: false,
+    interface: Interface::Any,
 };
 
 const USERS: [u32; 2] = [1000, 1001];
@@ -495,4 +499,38 @@ fn flows_of_ipv6_are_spread_too() {
     assert_ne!(one, hash("[fd00:2::1]:80", "[fd00:1::2]:1000"));
     assert_ne!(one, hash("[fd00:1::1]:80", "[fd00:3::2]:1000"));
     assert_ne!(one, hash("[fd00:1::2]:80", "[fd00:2::2]:1000"));
+}
+
+/// What goes to an address of the loopback comes by that, and all else by the link.
+#[test]
+fn one_that_is_bound_to_an_interface_has_what_comes_by_that() {
+    let by = |interface| Reuse { interface, ..NONE };
+    let mut ports = self::ports(1);
+    let any = addr("0.0.0.0:80");
+    assert!(ports.bind(any, 1, by(Interface::Loopback), false, 0));
+    assert!(ports.bind(any, 2, by(Interface::Link), false, 0));
+    for (key, interface) in [Interface::Any, Interface::Loopback, Interface::Link]
+        .into_iter()
+        .enumerate()
+    {
+        assert!(!ports.bind(any, key as u32 + 3, by(interface), false, 0));
+    }
+    assert!(ports.listen(any, 1) && ports.listen(any, 2));
+    let [own, loopback] = [addr("10.0.0.2:80"), addr("127.0.0.1:80")];
+    for (at, key) in [(own, 2), (loopback, 1)] {
+        assert_eq!(ports.find_listener(at, 0), Some(key));
+        assert_eq!(datagram(&ports, at), Some(key));
+        assert_eq!(
+            (ports.nth_at(at, 0), ports.nth_at(at, 1)),
+            (Some(key), None)
+        );
+    }
+    ports.release(80, 2);
+    assert_eq!(
+        (ports.find_listener(own, 0), datagram(&ports, own)),
+        (None, None)
+    );
+    ports.set_interface(80, 1, Interface::Any);
+    assert_eq!(ports.find_listener(own, 0), Some(1));
+    assert_eq!(ports.find_listener(loopback, 0), Some(1));
 }

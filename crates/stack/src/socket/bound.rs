@@ -5,7 +5,8 @@
 
 use super::any_ip;
 use super::options::Options;
-use crate::demux::{Demux, Reuse};
+use crate::demux::{Demux, Ports, Reuse};
+use longshore_hostif::Interface;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// What a socket is bound to. The parts of its address take less room than a `SocketAddr`.
@@ -89,6 +90,7 @@ impl Held {
             address: self.0 & Self::ADDRESS != 0,
             port: self.0 & Self::PORT != 0,
             over_v4: self.0 & Self::OVER_V4 != 0,
+            interface: Interface::Any,
         })
     }
 }
@@ -172,6 +174,13 @@ impl Bound {
         }
     }
 
+    /// It, which has this key there, receives by this interface from now on.
+    pub(crate) fn receive_by(&self, interface: Interface, key: u32, ports: &mut Ports) {
+        if self.ip.is_some() {
+            ports.set_interface(self.port, key, interface);
+        }
+    }
+
     /// It holds no port any more.
     pub(crate) fn let_go(&mut self, demux: &mut Demux) {
         let held = std::mem::take(&mut self.held).get();
@@ -232,6 +241,7 @@ mod tests {
                 address: bits & 1 != 0,
                 port: bits & 2 != 0,
                 over_v4: bits & 4 != 0,
+                ..Reuse::default()
             };
             let held = Held::by(reuse).get().expect("it holds one");
             let of = |reuse: Reuse| (reuse.address, reuse.port, reuse.over_v4);

@@ -5,7 +5,7 @@
 use super::packet_options::{DatagramOptions, HeaderOptions};
 use crate::demux::Reuse;
 use crate::request_error::RequestError;
-use longshore_hostif::{BlockFlags, OpenFlags, OptionName};
+use longshore_hostif::{BlockFlags, Interface, OpenFlags, OptionName};
 use longshore_tcp::{Config, Congestion, FastOpenUse, Instant, Linger, Tcb};
 use std::net::{IpAddr, SocketAddr};
 
@@ -49,7 +49,7 @@ impl Options {
             reuse: Reuse {
                 address: flags.contains(OpenFlags::REUSE_ADDRESS),
                 port: flags.contains(OpenFlags::REUSE_PORT),
-                over_v4: false,
+                ..Reuse::default()
             },
             ipv6: flags.contains(OpenFlags::IPV6),
             v6_only: flags.contains(OpenFlags::V6ONLY),
@@ -114,6 +114,7 @@ impl Options {
             }
             O::ReuseAddress => self.reuse.address = on,
             O::ReusePort => self.reuse.port = on,
+            O::Interface => self.reuse.interface = Interface::from_raw(value),
             O::V6Only => self.v6_only = on,
             O::Linger2 => self.tcp.fin_wait_ms = millis(number),
             O::SynCount => self.tcp.retries.syn = small(number.max(1)),

@@ -1,21 +1,21 @@
 //! SO_BINDTODEVICE, SO_BINDTOIFINDEX, and IPV6_PKTINFO for all datagrams (RFC 3542 section 6.2), of
-//! which Linux uses the interface and not the address: the engine has one link, and a socket that is
-//! bound to another interface is the kernel's.
+//! which Linux uses the interface and not the address: the engine has one link, and the loopback if it
+//! serves that. A socket that is bound to another interface is the kernel's.
 
 use crate::calls::refused;
 use crate::fds::Entry;
+use crate::options::device::LOOPBACK;
 use crate::user::{In, Text};
 use crate::{decide, place, vectors};
 use libc::{IPPROTO_IPV6 as IP6, SOL_SOCKET, c_int, c_void, in6_pktinfo, socklen_t};
-use longshore_sockets::SocketError;
+use longshore_hostif::Loopback;
+use longshore_posix::options::known::SO_BINDTOIFINDEX;
+use longshore_sockets::{Host, SocketError};
 use std::ffi::CStr;
 
 unsafe extern "C" {
     safe fn if_nametoindex(name: Text<'_>) -> u32;
 }
-
-/// `SO_BINDTOIFINDEX` of asm-generic/socket.h.
-const SO_BINDTOIFINDEX: c_int = 62;
 
 /// Whether an option names an interface.
 pub(super) fn is_about(level: c_int, name: c_int) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn is_about(level: c_int, name: c_int) -> bool {
 }
 
 /// Leaves a socket of which nothing is decided to the kernel if it is bound to an interface
-/// that is not the engine's link. The kernel is then to be asked, and says what is wrong
+/// that is none of the engine's. The kernel is then to be asked, and says what is wrong
 /// with an interface that is none.
 ///
 /// # Errors
@@ -47,7 +47,7 @@ pub(super) fn choose(
     } else {
         index_of(name, value, len)
     };
-    if index == 0 || index == host.routes().link_scope() {
+    if index == 0 || is_engines(host, index) {
         return Ok(());
     }
     match entry {
@@ -57,6 +57,16 @@ pub(super) fn choose(
         }
         _ => Err(refused(libc::ENODEV)),
     }
+}
+
+/// Whether the engine has the interface of this number: its link, or the loopback, if it has the
+/// addresses of that.
+fn is_engines(host: &Host, index: u32) -> bool {
+    let routes = host.routes();
+    index == routes.link_scope()
+        || (index == LOOPBACK
+            && routes.loopback() == Loopback::Engine
+            && host.distinguishes_interfaces())
 }
 
 /// The number of the interface in a `struct in6_pktinfo`; 0 if there is none in it, or it is too short.

@@ -36,7 +36,7 @@ fn each_option_is_brought_into_its_range() {
     type Values = &'static [(u64, u64)];
     const MANY: u64 = u64::MAX;
     let most = longshore_hostif::STREAM_MAX;
-    let cases: [(O, Field, Values); 26] = [
+    let cases: [(O, Field, Values); 27] = [
         (
             O::NoDelay,
             |o| o.tcp.delay.nodelay.into(),
@@ -126,6 +126,11 @@ fn each_option_is_brought_into_its_range() {
             &[(1, 1), (0, 0)],
         ),
         (O::ReusePort, |o| o.reuse.port.into(), &[(1, 1), (0, 0)]),
+        (
+            O::Interface,
+            |o| o.reuse.interface as u64,
+            &[(1, 1), (2, 2), (3, 0), (MANY, 0), (0, 0)],
+        ),
         (O::V6Only, |o| o.v6_only.into(), &[(1, 1), (0, 0)]),
         (
             O::Linger2,

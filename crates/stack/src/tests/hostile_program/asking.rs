@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// All that there are.
-const OPTIONS: [OptionName; 40] = [
+const OPTIONS: [OptionName; 41] = [
     OptionName::NoDelay,
     OptionName::Cork,
     OptionName::KeepAlive,
@@ -49,6 +49,7 @@ const OPTIONS: [OptionName; 40] = [
     OptionName::ReceiveMessagesWithin,
     OptionName::AcceptOnData,
     OptionName::PortOf,
+    OptionName::Interface,
 ];
 
 impl Hostile {

@@ -1,0 +1,206 @@
+/* Sockets that are bound to an interface (SO_BINDTODEVICE, SO_BINDTOIFINDEX), where the stack under
+ * test has the loopback, too: each receives what goes to the addresses of its interface, from
+ * whichever host, and sends by it alone. */
+#include "check.h"
+#include <ifaddrs.h>
+#include <net/if.h>
+
+static const char LO[] = "lo", LOOPBACK[] = "127.0.0.1";
+
+/* The interface that has the address of the stack under test. */
+static const char *the_link(void) {
+  static char name[IF_NAMESIZE];
+  struct sockaddr_in mine = address(my_ip(), 0);
+  struct ifaddrs *all;
+  SYS(getifaddrs(&all));
+  for (struct ifaddrs *a = all; a; a = a->ifa_next)
+    if (a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
+        ((struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr == mine.sin_addr.s_addr)
+      strcpy(name, a->ifa_name);
+  freeifaddrs(all);
+  OK(*name);
+  return name;
+}
+
+static void bind_to(int fd, const char *device) {
+  SYS(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, strlen(device) + 1));
+}
+
+/* A socket at this address that is bound to an interface, if that is named. */
+static int at(int type, const char *device, const char *ip, int port) {
+  int fd = SYS(socket(AF_INET, type, 0));
+  struct sockaddr_in a = address(ip, port);
+  if (device)
+    bind_to(fd, device);
+  SYS(bind(fd, A(a)));
+  if (type == SOCK_STREAM)
+    SYS(listen(fd, 8));
+  return fd;
+}
+
+static int port_of(int fd) { return ntohs(name_of(fd).sin_port); }
+
+/* Whether a stream is connected there; it is refused otherwise. */
+static int is_served(const char *ip, int port, const char *device) {
+  int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address(ip, port);
+  if (device)
+    bind_to(fd, device);
+  int done = connect(fd, A(a));
+  OK(!done || errno == ECONNREFUSED);
+  SYS(close(fd));
+  return done == 0;
+}
+
+/* Whether a datagram that is sent there arrives. */
+static int arrives(int to, const char *ip, const char *device) {
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(ip, port_of(to));
+  char c;
+  if (device)
+    bind_to(fd, device);
+  IS(sendto(fd, "x", 1, 0, A(a)), 1);
+  int has = ready(to, POLLIN, 100) & POLLIN;
+  if (has)
+    IS(recv(to, &c, 1, 0), 1);
+  SYS(close(fd));
+  return has != 0;
+}
+
+static void streams_by_the_loopback(void) {
+  int listener = at(SOCK_STREAM, LO, LOOPBACK, 0), fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = name_of(listener);
+  bind_to(fd, LO);
+  SYS(connect(fd, A(a)));
+  int accepted = SYS(accept(listener, 0, 0));
+  char text[IF_NAMESIZE] = "";
+  socklen_t n = sizeof text;
+  SYS(getsockopt(accepted, SOL_SOCKET, SO_BINDTODEVICE, text, &n));
+  OK(n == sizeof LO && strcmp(text, LO) == 0);
+  IS(option(accepted, SOL_SOCKET, 62 /* SO_BINDTOIFINDEX */), 1);
+  send_all(fd, "ping", 4);
+  receive_all(accepted, text, 4);
+  OK(is_served(LOOPBACK, port_of(listener), 0));
+}
+
+static void datagrams_by_the_loopback(void) {
+  int one = at(SOCK_DGRAM, LO, LOOPBACK, 0), other = at(SOCK_DGRAM, LO, LOOPBACK, 0);
+  struct sockaddr_in a = name_of(one), from;
+  socklen_t n = sizeof from;
+  char c;
+  IS(sendto(other, "a", 1, 0, A(a)), 1);
+  IS(recvfrom(one, &c, 1, 0, (void *)&from, &n), 1);
+  OK(same(from, name_of(other)));
+  SYS(connect(one, A(from)));
+  IS(send(one, "b", 1, 0), 1);
+  IS(recv(other, &c, 1, 0), 1);
+  OK(arrives(other, LOOPBACK, 0));
+}
+
+static void both_versions(void) {
+  for (int i = 0; i < 2; i++) {
+    int type = i ? SOCK_DGRAM : SOCK_STREAM;
+    int one = SYS(socket(AF_INET6, type, 0)), other = SYS(socket(AF_INET6, type, 0));
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    socklen_t n = sizeof a;
+    bind_to(one, LO);
+    set(other, SOL_SOCKET, 62 /* SO_BINDTOIFINDEX */, 1);
+    SYS(bind(one, A(a)));
+    SYS(getsockname(one, (void *)&a, &n));
+    if (type == SOCK_STREAM)
+      SYS(listen(one, 1));
+    SYS(connect(other, A(a)));
+    IS(send(other, "x", 1, 0), 1);
+    OK(ready(one, POLLIN, 10000) & POLLIN);
+    int wrong = SYS(socket(AF_INET6, type, 0));
+    bind_to(wrong, the_link());
+    a.sin6_port = 0;
+    FAILS(bind(wrong, A(a)), EADDRNOTAVAIL);
+  }
+}
+
+static void all_addresses_of_an_interface(void) {
+  const char *link = the_link();
+  int by_lo = at(SOCK_STREAM, LO, "0.0.0.0", 0), by_link = at(SOCK_STREAM, link, "0.0.0.0", 0);
+  OK(is_served(LOOPBACK, port_of(by_lo), 0));
+  OK(!is_served(my_ip(), port_of(by_lo), 0));
+  OK(!is_served(LOOPBACK, port_of(by_link), 0));
+  OK(is_served(my_ip(), port_of(by_link), 0));
+  OK(is_served(my_ip(), port_of(by_link), link));
+  /* What comes over the wire comes by the link. */
+  int far = far_socket(SOCK_STREAM);
+  FAILS(far_connect(far, address(my_ip(), port_of(by_lo))), ECONNREFUSED);
+  far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, address(my_ip(), port_of(by_link))));
+  by_lo = at(SOCK_DGRAM, LO, "0.0.0.0", 0), by_link = at(SOCK_DGRAM, link, "0.0.0.0", 0);
+  OK(arrives(by_lo, LOOPBACK, 0));
+  OK(!arrives(by_lo, my_ip(), 0));
+  OK(!arrives(by_link, LOOPBACK, 0));
+  OK(arrives(by_link, my_ip(), 0));
+  OK(arrives(by_link, my_ip(), link));
+}
+
+static void one_port_for_each_interface(void) {
+  const char *link = the_link();
+  for (int i = 0; i < 2; i++) {
+    int type = i ? SOCK_DGRAM : SOCK_STREAM;
+    int by_lo = at(type, LO, "0.0.0.0", 0), port = port_of(by_lo);
+    int by_link = at(type, link, "0.0.0.0", port), by_any = SYS(socket(AF_INET, type, 0));
+    struct sockaddr_in a = address("0.0.0.0", port);
+    FAILS(bind(by_any, A(a)), EADDRINUSE);
+    for (int to_lo = 0; to_lo < 2; to_lo++) {
+      int fd = SYS(socket(AF_INET, type, 0));
+      a = address(to_lo ? LOOPBACK : my_ip(), port);
+      SYS(connect(fd, A(a)));
+      if (type == SOCK_DGRAM)
+        IS(send(fd, "x", 1, 0), 1);
+      OK(ready(to_lo ? by_lo : by_link, POLLIN, 10000) & POLLIN);
+      OK(!ready(to_lo ? by_link : by_lo, POLLIN, 0));
+      char c;
+      IS(type == SOCK_STREAM ? accept(to_lo ? by_lo : by_link, 0, 0) >= 0
+                             : recv(to_lo ? by_lo : by_link, &c, 1, 0) == 1, 1);
+    }
+  }
+}
+
+static void bound_to_another_later(void) {
+  int listener = at(SOCK_STREAM, LO, "0.0.0.0", 0), fd = at(SOCK_DGRAM, 0, "0.0.0.0", 0);
+  OK(!is_served(my_ip(), port_of(listener), 0));
+  bind_to(listener, "");
+  OK(is_served(my_ip(), port_of(listener), 0));
+  OK(is_served(LOOPBACK, port_of(listener), 0));
+  bind_to(listener, the_link());
+  OK(!is_served(LOOPBACK, port_of(listener), 0));
+  OK(arrives(fd, my_ip(), 0));
+  bind_to(fd, LO);
+  OK(!arrives(fd, my_ip(), 0));
+  OK(arrives(fd, LOOPBACK, 0));
+}
+
+/* It sends by its interface, on which nobody has the address. */
+static void sends_by_its_interface(void) {
+  int fd = at(SOCK_DGRAM, 0, "0.0.0.0", 0), listener = at(SOCK_STREAM, 0, "0.0.0.0", 0);
+  OK(arrives(fd, LOOPBACK, LO));
+  OK(!arrives(fd, LOOPBACK, the_link()));
+  for (int is_bound = 0; is_bound < 2; is_bound++) {
+    int stream = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in a = address(LOOPBACK, port_of(listener)), any = address("0.0.0.0", 0);
+    bind_to(stream, the_link());
+    if (is_bound)
+      SYS(bind(stream, A(any)));
+    nonblocking(stream);
+    FAILS(connect(stream, A(a)), EINPROGRESS);
+    OK(!ready(stream, POLLOUT, 100));
+  }
+}
+
+const struct check CHECKS[] = {
+    {"streams_by_the_loopback", streams_by_the_loopback},
+    {"datagrams_by_the_loopback", datagrams_by_the_loopback},
+    {"both_versions", both_versions},
+    {"all_addresses_of_an_interface", all_addresses_of_an_interface},
+    {"one_port_for_each_interface", one_port_for_each_interface},
+    {"bound_to_another_later", bound_to_another_later},
+    {"sends_by_its_interface", sends_by_its_interface},
+    {0, 0},
+};
