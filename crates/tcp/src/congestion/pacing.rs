@@ -179,7 +179,18 @@ impl CongestionState {
         if limit == most {
             return most;
         }
-        limit - limit % usize::from(snd.mss())
+        let mss = usize::from(snd.mss());
+        let limit = limit - limit % mss;
+        // Where the windows have room for one packet more, two go with that: a packet alone does not
+        // end the peer's wait for more to merge.
+        let window = snd.wnd().min(self.controller.cwnd());
+        let room = i64::from(window) - (snd.nxt() - snd.una());
+        let room = room.max(0) as usize / mss;
+        let packets = limit / mss;
+        if packets > 2 && room.min(available / mss) == packets + 1 {
+            return limit - mss;
+        }
+        limit
     }
 
     /// `bytes` of data were sent.

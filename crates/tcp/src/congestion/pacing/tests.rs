@@ -129,7 +129,7 @@ fn a_batch_is_what_the_path_carries_in_a_millisecond_but_two_packets_at_least() 
     assert_eq!(batches(&mut s), [2_000; 5]);
     // 20 packets in 6.6 ms, in slow start.
     let mut s = after_round_trip(6_600);
-    assert_eq!(batches(&mut s), [3_000, 3_000, 3_000, 1_000]);
+    assert_eq!(batches(&mut s), [3_000, 3_000, 2_000, 2_000]);
     let mut s = after_round_trip(100_000);
     s.tcb.cfg.burst.min_batch = 4;
     assert_eq!(batches(&mut s), [4_000, 4_000, 2_000]);
