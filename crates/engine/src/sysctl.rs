@@ -28,7 +28,7 @@ const SOMAXCONN: &str = "somaxconn";
 type Setter = fn(&mut Defaults, &[u64]);
 
 /// The files with numbers, and what each sets.
-const NUMBERS: [(&str, Setter); 24] = [
+const NUMBERS: [(&str, Setter); 25] = [
     ("tcp_timestamps", |s, v| s.tcp.timestamps = v[0] != 0),
     ("tcp_sack", |s, v| s.tcp.sack = v[0] != 0),
     ("tcp_window_scaling", |s, v| {
@@ -36,6 +36,11 @@ const NUMBERS: [(&str, Setter); 24] = [
     }),
     ("tcp_rmem", receive_memory),
     ("tcp_wmem", send_memory),
+    ("tcp_notsent_lowat", |s, v| {
+        // All ones is none.
+        let bytes = u32::try_from(v[0]).unwrap_or(u32::MAX);
+        s.not_sent_lowat = if bytes == u32::MAX { 0 } else { bytes };
+    }),
     ("tcp_ecn", |s, v| {
         if let Some(mode) = EcnMode::from_number(small(v[0])) {
             s.tcp.ecn = mode;
@@ -273,6 +278,7 @@ mod tests {
             ("tcp_window_scaling", "1\n"),
             ("tcp_rmem", "4096\t540000\t15728640\n"),
             ("tcp_wmem", "4096\t70000\t8000000\n"),
+            ("tcp_notsent_lowat", "131072\n"),
             ("tcp_ecn", "1\n"),
             ("tcp_syncookies", "2\n"),
             ("tcp_abort_on_overflow", "1\n"),
@@ -289,7 +295,7 @@ mod tests {
             ("somaxconn", "128\n"),
         ]);
         let got = settings.get(Instant(1));
-        assert_eq!(got.most_backlog, 128);
+        assert_eq!((got.most_backlog, got.not_sent_lowat), (128, 131_072));
         assert_eq!(Some(got.local_ports), LocalPorts::new(1_024, 65_535));
         assert!(got.autobind_reuse);
         assert_eq!((got.send_buffer, got.send_most), (70_000, 8_000_000));
@@ -331,6 +337,7 @@ mod tests {
             ("tcp_wmem", "4096 5\n"),
             ("tcp_retries2", "\n"),
             ("tcp_ecn", "6\n"),
+            ("tcp_notsent_lowat", "4294967295\n"),
             ("ip_local_port_range", "40000\t30000\n"),
             ("tcp_congestion_control", "westwood\n"),
         ]);

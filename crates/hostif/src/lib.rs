@@ -31,12 +31,12 @@ pub use abi::{
     DIRECTORY, DatagramRecord, Delimiter, ERROR_HEADER, ERROR_PAYLOAD, EdgeFlags, Edges,
     ErrorReport, Features, FileExtent, FileId, GROUP_BYTES, Geometry, Header, Hurry, Interface,
     LEAST_FORWARD, LEAST_RANGE, LONGEST_DELIMITER, LengthPrefix, Loopback, MAILBOX_BYTES,
-    MAX_IMMEDIATE, MAX_ROUTES, MAX_WAITERS, MAX_WORKERS, MOST_DATA, MessageRule, Naming, Notice,
-    OLDEST_ABI_VERSION, OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query, RANGE_BYTES,
-    RECEIVE_BUFFER, REGISTERED, RING, Raised, Request, Route, Routes, SEND_BUFFER, SEND_QUEUE,
-    STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SocketBlock, SocketId, SocketKind, SocketState,
-    Stamp, StreamReceiveHalf, StreamSendHalf, Versions, WIDEST_LENGTH, chunk_of, datagram_span,
-    is_writable, loopback_at, loopback_place,
+    MAX_IMMEDIATE, MAX_ROUTES, MAX_WAITERS, MAX_WORKERS, MOST_DATA, MessageRule, Naming, NotSent,
+    Notice, OLDEST_ABI_VERSION, OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query,
+    RANGE_BYTES, RECEIVE_BUFFER, REGISTERED, RING, Raised, Request, Route, Routes, SEND_BUFFER,
+    SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SocketBlock, SocketId, SocketKind,
+    SocketState, Stamp, StreamReceiveHalf, StreamSendHalf, Versions, WIDEST_LENGTH, chunk_of,
+    datagram_span, is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
 pub use host::{

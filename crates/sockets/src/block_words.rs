@@ -88,9 +88,9 @@ pub(crate) fn has_room(block: &SocketBlock) -> bool {
     is_writable(block.snd.held(), block.snd_limit()) && passes_lowat(block)
 }
 
-/// Whether less than TCP_NOTSENT_LOWAT was written and not sent, of a connection.
+/// Whether a writer of a connection is told so in spite of TCP_NOTSENT_LOWAT.
 fn passes_lowat(block: &SocketBlock) -> bool {
-    block.flags().contains(BlockFlags::DATAGRAM) || block.room_before_lowat() != 0
+    block.flags().contains(BlockFlags::DATAGRAM) || block.is_below_lowat()
 }
 
 /// If somebody waits for room and there is now, takes the wish; says whether.
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// The buffer has a third free, and less is not sent than the mark; that is no datagram's.
+    /// The buffer has a third free, and less than half of the mark is not sent; that is no datagram's.
     #[test]
     fn whoever_waits_for_room_is_told_once_when_there_is_some() {
         for flags in [BlockFlags::empty(), BlockFlags::DATAGRAM] {

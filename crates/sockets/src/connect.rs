@@ -77,7 +77,7 @@ impl<'a> Connector<'a> {
                     return Err(SocketError::InProgress);
                 }
                 let room = u32::try_from(answer.value).unwrap_or(u32::MAX);
-                block.syn_room.store(room, Ordering::Release);
+                block.syn_room_or_size_goal.store(room, Ordering::Release);
                 block.change_state(SocketState::Connecting, SocketState::Early);
                 self.note_reported()
             }
@@ -273,7 +273,7 @@ impl<'a> Connector<'a> {
     pub fn write_past_syn(self) {
         self.socket
             .block()
-            .syn_room
+            .syn_room_or_size_goal
             .store(u32::MAX, Ordering::Release);
     }
 

@@ -259,8 +259,9 @@ impl<'a> SocketOptions<'a> {
         u64::from(self.socket.block().rcv.low_water.load(Ordering::Relaxed)).max(1)
     }
 
-    /// Sets how much may be written and not sent (TCP_NOTSENT_LOWAT); 0 is as much as the
-    /// buffer holds.
+    /// Sets how much may be written and not sent (TCP_NOTSENT_LOWAT) on our side; 0 leaves it to
+    /// the engine, and all ones is as much as the buffer holds. What the connection can send at once
+    /// does not count as soon as the engine has said how much that is, after it was told.
     pub fn set_not_sent_lowat(self, bytes: u32) {
         self.socket
             .block()

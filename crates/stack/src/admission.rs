@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::messages::Messages;
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::socket::{Kind, PayloadMoved, Socket, as_family};
+use crate::socket::{Kind, PayloadMoved, Socket, as_family, not_sent_of};
 use crate::transfers::Transfers;
 use crate::unaccepted::Next;
 use longshore_hostif::adapter::Subscribers;
@@ -64,12 +64,19 @@ impl Admission<'_> {
     /// is no room for either, which is counted.
     pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
         let socket = self.endpoints.sockets.get(key)?;
-        let (listener_key, remote, is_pair) = match &socket.kind {
-            Kind::Stream(c) => (c.listener?, c.remote, false),
-            Kind::Pair(p) => (p.listener?, p.remote, true),
+        let (session_key, options) = (socket.session, socket.options);
+        let has_mark = options.not_sent_mark() != 0;
+        let (listener_key, remote, is_pair, not_sent) = match &socket.kind {
+            Kind::Stream(c) => {
+                let not_sent = has_mark.then(|| not_sent_of(&options, &c.tcb));
+                (c.listener?, c.remote, false, not_sent)
+            }
+            Kind::Pair(p) => {
+                let not_sent = has_mark.then(|| options.not_sent(0, 0));
+                (p.listener?, p.remote, true, not_sent)
+            }
             _ => return None,
         };
-        let (session_key, options) = (socket.session, socket.options);
         let port = socket.bound.local()?.port();
         let [local, peer] =
             [socket.bound.local()?, remote].map(|a| as_family(a, options.ipv6).into());
@@ -93,7 +100,11 @@ impl Admission<'_> {
             peer,
             send_limit: options.send_buffer,
             subscriber,
+            has_mark: not_sent.is_some(),
         };
+        if let Some(not_sent) = not_sent {
+            session.host.blocks().begin_not_sent(id.index, &not_sent);
+        }
         if is_pair {
             session.host.blocks().begin(options.block_flags(), &record);
         }

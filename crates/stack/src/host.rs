@@ -18,6 +18,9 @@ pub struct Defaults {
     pub send_buffer: u32,
     /// Bytes that it may be tuned to.
     pub send_most: u32,
+    /// The low-water mark of what is not sent of a stream whose program has set none
+    /// (net.ipv4.tcp_notsent_lowat), bytes; 0 for none.
+    pub not_sent_lowat: u32,
     /// The most connections that may wait at a listener, whatever its program asks for
     /// (net.core.somaxconn).
     pub most_backlog: u32,
@@ -38,6 +41,7 @@ impl Default for Defaults {
             fast_open: FastOpenUse::default(),
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
+            not_sent_lowat: 0,
             most_backlog: MOST_BACKLOG,
             unprivileged_from: UNPRIVILEGED_FROM,
             local_ports: LocalPorts::default(),

@@ -383,12 +383,18 @@ impl Requests<'_> {
             };
             socket.bound.receive_by(interface, key, ports);
         }
-        match socket.set_option(
+        let set = socket.set_option(
             name,
             value,
             &mut self.setup.endpoints.sessions,
             self.setup.now,
-        ) {
+        );
+        if (name, value) == (OptionName::NotSentLowat, 0) {
+            // It is what the machine says then.
+            let settings = self.setup.settings.host.defaults(self.setup.now);
+            socket.options.not_sent_lowat = settings.map_or(0, |s| s.not_sent_lowat);
+        }
+        match set {
             OptionSet::Done => {}
             OptionSet::Touched => self.setup.endpoints.sockets.touch(key),
             OptionSet::Room => self.setup.transfers().apply_reading(key),

@@ -34,6 +34,7 @@ pub(crate) use kind::Kind;
 use longshore_hostif::adapter::{Immediate, ReceiveStream, Subscribers};
 use longshore_hostif::{Moved, SocketId};
 use longshore_tcp::{FastOpenQueue, Instant, Listener, Tcb};
+pub(crate) use low_water::not_sent_of;
 pub(crate) use options::Options;
 pub(crate) use packet_options::DatagramOptions;
 pub(crate) use set_option::OptionSet;

@@ -21,6 +21,10 @@ use longshore_wire::SeqNumber;
 /// The congestion window, in bytes, from which on a connection counts as a bulk sender.
 const BULK_WINDOW: u64 = 128 << 10;
 
+/// The most payload of one buffer in Linux, in bytes: 64 KiB less the headers for which it leaves
+/// room (`MAX_TCP_HEADER`).
+const OFFLOADED: u32 = 65_535 - 320;
+
 /// The direction in which we send.
 #[derive(Debug, Clone, Copy)]
 pub struct SendStatus<'t> {
@@ -54,6 +58,36 @@ impl<'t> SendStatus<'t> {
     #[must_use]
     pub fn sent(self) -> u64 {
         self.snd.sent()
+    }
+
+    /// How far the send stream may be sent at once, were all of it written: what the peer's window
+    /// and the congestion window have room for, in whole segments. What was sent, if a pacer
+    /// decides about the rest, or before the handshake is complete.
+    #[must_use]
+    pub fn sendable(self) -> u64 {
+        let sent = self.snd.sent();
+        if !self.snd.is_synchronized() || self.congestion.pacer.is_on() {
+            return sent;
+        }
+        let window = self.snd.wnd_edge() - self.snd.nxt();
+        let room = window.min(self.flight.congestion_room(self.snd, self.congestion));
+        let mss = i64::from(self.snd.mss());
+        sent + (room - room % mss).max(0) as u64
+    }
+
+    /// Bytes that Linux puts into one buffer (`tcp_xmit_size_goal`): as many full segments as
+    /// segmentation offload takes, and half of the largest window that the peer has offered;
+    /// at least one.
+    #[must_use]
+    pub fn size_goal(self) -> u32 {
+        let half = match self.snd.max_wnd() {
+            0 => OFFLOADED,
+            // As Linux: half of a window that is smaller than this is no use.
+            window @ ..=536 => window,
+            window => window / 2,
+        };
+        let mss = u32::from(self.snd.mss());
+        (half.min(OFFLOADED) / mss).max(1) * mss
     }
 
     /// Bytes written and not acknowledged, and how many of them have not been sent yet; a

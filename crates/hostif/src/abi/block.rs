@@ -14,7 +14,7 @@ mod words;
 
 pub use half::{StreamReceiveHalf, StreamSendHalf, is_writable};
 pub use notices::Notice;
-pub use sending::Sending;
+pub use sending::{NotSent, Sending};
 pub use signals::{OwnersSignal, Raised};
 
 use super::{AcceptRecord, Address, Naming, RECEIVE_BUFFER, SEND_BUFFER, SocketId};
@@ -42,7 +42,7 @@ pub enum SocketState {
     /// Reset, timed out or refused: all calls report it.
     Dead = 6,
     /// As good as connected: a SYN waits for the first write, and takes
-    /// [`SocketBlock::syn_room`] bytes of it (RFC 7413).
+    /// [`SocketBlock::syn_room_or_size_goal`] bytes of it (RFC 7413).
     Early = 7,
 }
 
@@ -120,8 +120,9 @@ pub struct SocketBlock {
     /// Descriptors of it that are on their way to other processes, in messages on
     /// Unix sockets.
     pub in_transit: AtomicU32,
-    /// What the first write may be while [`SocketState::Early`] holds, bytes.
-    pub syn_room: AtomicU32,
+    /// What the first write may be while [`SocketState::Early`] holds, bytes; of a connection that
+    /// is made, the bytes of one buffer ([`NotSent::size_goal`], interface version 23).
+    pub syn_room_or_size_goal: AtomicU32,
     /// How often each [`OwnersSignal`] was raised ([`Raised`]).
     signals: [AtomicU16; 2],
     /// See [`SocketBlock::other_end`]; one more, and 0 if there is none.
@@ -139,6 +140,9 @@ pub struct SocketBlock {
     /// Bytes that may be consumed before the engine has to be told at once, as the
     /// engine says; 0 leaves it to the size of the receive buffer.
     pub unreported_limit: AtomicU32,
+    /// The low-water mark of what is not sent where the program has set none
+    /// ([`NotSent::usual`], interface version 23).
+    usual_lowat: AtomicU32,
 }
 
 // SAFETY: atomics and `Shared` types alone.
@@ -181,7 +185,11 @@ impl SocketBlock {
 
     /// Makes it the connection of `record`.
     pub fn begin_connected(&self, flags: BlockFlags, record: &AcceptRecord) {
+        let not_sent = record.has_mark.then(|| self.not_sent());
         self.reset(SocketState::Connected, flags);
+        if let Some(not_sent) = not_sent {
+            self.set_not_sent(&not_sent);
+        }
         self.set_local(record.local);
         self.set_peer(record.peer);
         self.snd.limit.store(record.send_limit, Ordering::Relaxed);
@@ -214,7 +222,7 @@ impl SocketBlock {
         self.unlisted_waiters.store(0, Ordering::Relaxed);
         self.options.store(0, Ordering::Relaxed);
         self.in_transit.store(0, Ordering::Relaxed);
-        self.syn_room.store(0, Ordering::Relaxed);
+        self.syn_room_or_size_goal.store(0, Ordering::Relaxed);
         for count in &self.signals {
             count.store(0, Ordering::Relaxed);
         }
@@ -222,6 +230,7 @@ impl SocketBlock {
         self.linger.store(0, Ordering::Relaxed);
         self.errors.store(0, Ordering::Relaxed);
         self.unreported_limit.store(0, Ordering::Relaxed);
+        self.usual_lowat.store(0, Ordering::Relaxed);
         self.snd.reset();
         self.rcv.reset();
         store(&self.local, Address::NONE);

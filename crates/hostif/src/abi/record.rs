@@ -100,6 +100,10 @@ pub struct AcceptRecord {
     /// The channel that gets its completions already, if there is just one
     /// that accepts. Any other process that accepts it has to subscribe.
     pub subscriber: Option<u16>,
+    /// The engine has written to its block what it says of a stream with a low-water mark of what
+    /// is not sent ([`NotSent`](super::NotSent)), and whoever begins the block leaves that as it is
+    /// (interface version 23).
+    pub has_mark: bool,
 }
 
 impl AcceptRecord {
@@ -109,7 +113,8 @@ impl AcceptRecord {
         let id = self.socket.encode();
         let (l, p) = (self.local.0, self.peer.0);
         let subscriber = u64::from(self.subscriber.map_or(0, |c| c.wrapping_add(1)));
-        let tail = u64::from(self.send_limit) | subscriber << 32;
+        let has_mark = u64::from(self.has_mark);
+        let tail = u64::from(self.send_limit) | subscriber << 32 | has_mark << 48;
         put(&[id, l[0], l[1], l[2], p[0], p[1], p[2], tail], &mut bytes);
         bytes
     }
@@ -123,6 +128,7 @@ impl AcceptRecord {
             peer: Address([w[4], w[5], w[6]]),
             send_limit: w[7] as u32,
             subscriber: ((w[7] >> 32) as u16).checked_sub(1),
+            has_mark: w[7] >> 48 & 1 != 0,
         }
     }
 }
@@ -329,7 +335,7 @@ mod tests {
         #[test]
         fn records_come_back(index: u32, generation: u32, a: [u64; 3], b: [u64; 3], limit: u32, len in 0..=LEN, own: u8, segment: u16, flags: [bool; 3], hops: Option<u8>, class: u8, raw: u32, stamp: (u64, u32), subscriber in proptest::option::of(0u16..1024)) {
             let accept = AcceptRecord {
-                socket: SocketId { index, generation }, local: Address(a), peer: Address(b), send_limit: limit, subscriber,
+                socket: SocketId { index, generation }, local: Address(a), peer: Address(b), send_limit: limit, subscriber, has_mark: flags[0],
             };
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
             let [to_group, stamped, looped] = flags;

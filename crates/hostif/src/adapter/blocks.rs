@@ -7,7 +7,7 @@
 //! said once it is accepted.
 
 use super::session_meter::SessionMeter;
-use crate::abi::{AcceptRecord, BlockFlags, SocketBlock, SocketId, SocketState};
+use crate::abi::{AcceptRecord, BlockFlags, NotSent, SocketBlock, SocketId, SocketState};
 use crate::transport::Arena;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -160,17 +160,32 @@ impl<'a> Blocks<'a> {
         self.begun(id).is_some_and(SocketBlock::has_error)
     }
 
-    /// Says how far a stream with a low-water mark was sent; whether its writer, held up by
-    /// the mark, may go on now. No if there is no such block.
+    /// Says how far a stream with a low-water mark may be sent, and what goes with that; whether
+    /// its writer, who has written up to `edge` and was held up by the mark, may go on now. No if
+    /// there is no such block.
     #[must_use]
-    pub fn note_sent(&self, id: SocketId, edge: u64, sent: u64, low_water: u32) -> bool {
+    pub fn note_sent(&self, id: SocketId, edge: u64, not_sent: &NotSent, low_water: u32) -> bool {
         let Some(block) = self.begun(id) else {
             return false;
         };
-        if block.sent_noted() != sent {
+        let before = block.not_sent();
+        if before.sendable != not_sent.sendable {
             self.meter.note_word(id.index, size_of::<u64>());
         }
-        block.note_sent(edge, sent, low_water)
+        if (before.size_goal, before.usual) != (not_sent.size_goal, not_sent.usual) {
+            self.meter.note_word(id.index, WORD);
+            self.meter.note_word(id.index, WORD);
+            block.note_size_goal(not_sent.size_goal, not_sent.usual);
+        }
+        block.note_sent(edge, not_sent.sendable, low_water)
+    }
+
+    /// Says the same of a connection before it is accepted, whose record says that it has a mark.
+    pub fn begin_not_sent(&self, index: u32, not_sent: &NotSent) {
+        self.arena.block(index).set_not_sent(not_sent);
+        self.meter.note_word(index, size_of::<u64>());
+        self.meter.note_word(index, WORD);
+        self.meter.note_word(index, WORD);
     }
 
     /// How far the host has written and read, as it has noted and may not have said yet:

@@ -9,7 +9,7 @@ use crate::link::LinkError;
 use crate::protocol::{Accepted, Message, Table, Words};
 use longshore_hostif::adapter::{AdapterSession, Subscribers};
 use longshore_hostif::{
-    ACCEPT_RECORD, AcceptRecord, Completion, EdgeFlags, Edges, Moved, Request, SocketId,
+    ACCEPT_RECORD, AcceptRecord, Completion, EdgeFlags, Edges, Moved, NotSent, Request, SocketId,
 };
 use std::time::Instant;
 
@@ -198,6 +198,7 @@ impl Relay {
             peer: accepted.peer,
             send_limit: accepted.send_limit,
             subscriber,
+            has_mark: false,
         };
         place(&mut self.session, listener, accepted.at, &record.encode())?;
         let end = accepted.at + ACCEPT_RECORD as u64;
@@ -258,7 +259,12 @@ impl Relay {
         blocks.mark_waiting(id.index, words.waits);
         if words.sent != old.sent && socket.low_water != 0 {
             let written = blocks.edges_noted(id).map_or(0, |(written, _)| written);
-            if blocks.note_sent(id, written, words.sent, socket.low_water) {
+            // Of the rest the engine's end says nothing: what is not sent ends at the mark.
+            let not_sent = NotSent {
+                sendable: words.sent,
+                ..NotSent::default()
+            };
+            if blocks.note_sent(id, written, &not_sent, socket.low_water) {
                 session.wakeups.note_socket(id.index);
                 let edges = socket.edges;
                 session.put_edges_to(&socket.subscribers, id, edges);

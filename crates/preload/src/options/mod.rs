@@ -147,8 +147,6 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         What::Asks(kept) => per_datagram::ask(socket, kept, value != 0),
         What::NotSent => {
             let bytes = value.cast_unsigned();
-            // All ones, or nothing, is none.
-            let bytes = if bytes == u32::MAX { 0 } else { bytes };
             socket.options().set_not_sent_lowat(bytes);
             Some((O::NotSentLowat, bytes.into()))
         }
@@ -348,6 +346,11 @@ pub(crate) fn set_on_engine(fd: c_int, socket: &Socket, known: &Known) -> Result
     }
     if let Some((name, value)) = carry(fd, known, socket) {
         socket.options().set(name, value)?;
+    }
+    if matches!(known.what, What::NotSent) {
+        // A write that follows may be as long as the windows have room for, which the engine says
+        // before it answers.
+        let _ = socket.queries().tcp_info(&mut [0; 1]);
     }
     if matches!(known.what, What::Cork) && socket.more_bits() & more_bits::CORKED == 0 {
         // With the cork out, what was held back goes.

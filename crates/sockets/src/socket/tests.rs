@@ -212,7 +212,7 @@ fn a_stream_is_writable_with_less_unsent_than_was_set() {
     let socket = std::mem::ManuallyDrop::new(Engine::open(host, SocketKind::Stream));
     socket.block().set_state(SocketState::Connected);
     socket.block().snd.edge.store(100, Ordering::Relaxed);
-    for (bytes, writable) in [(0, true), (100, false), (101, true)] {
+    for (bytes, writable) in [(0, true), (100, false), (200, false), (201, true)] {
         socket.options().set_not_sent_lowat(bytes);
         let ready = socket.readiness();
         assert_eq!(ready.contains(Ready::OUT), writable, "{bytes}");

@@ -74,7 +74,7 @@ impl<'a> SendStream<'a> {
             {
                 // That it is made is to be told anew.
                 self.socket.clear_host_bits(host_bits::CONNECT_REPORTED);
-                Ok(block.syn_room.load(Ordering::Acquire).max(1) as usize)
+                Ok(block.syn_room_or_size_goal.load(Ordering::Acquire).max(1) as usize)
             }
             SocketState::Early => Err(SocketError::WouldBlock),
             _ => Err(SocketError::BrokenPipe),

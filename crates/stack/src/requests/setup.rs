@@ -75,6 +75,7 @@ impl Setup<'_> {
             options.fast_open_use = settings.fast_open;
             options.send_buffer = settings.send_buffer;
             options.send_most = settings.send_most;
+            options.not_sent_lowat = settings.not_sent_lowat;
         }
         let wanted = self
             .endpoints

@@ -11,7 +11,8 @@ use crate::session::FEW_CHUNKS;
 use crate::session::Session;
 use crate::socket::{Options, Socket};
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{Edges, SocketId, is_writable};
+use longshore_hostif::{Edges, NotSent, SocketId, is_writable};
+use longshore_tcp::Tcb;
 
 /// The marks of a socket, in bytes; 0 for none.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +28,37 @@ impl Options {
     /// Whether there is a mark.
     #[inline]
     pub(crate) fn have_lowat(&self) -> bool {
-        self.not_sent_lowat | self.receive_lowat != 0
+        self.not_sent_mark() | self.receive_lowat != 0
     }
+
+    /// The mark of what is not sent, bytes; 0 for none.
+    #[inline]
+    pub(crate) fn not_sent_mark(&self) -> u32 {
+        match self.not_sent_lowat {
+            u32::MAX => 0,
+            lowat => lowat,
+        }
+    }
+
+    /// What the host is told of a stream with such a mark that may be sent up to `sendable`, in
+    /// buffers of `size_goal` bytes.
+    pub(crate) fn not_sent(&self, sendable: u64, size_goal: u32) -> NotSent {
+        NotSent {
+            sendable,
+            size_goal,
+            usual: if self.not_sent_fixed {
+                0
+            } else {
+                self.not_sent_lowat
+            },
+        }
+    }
+}
+
+/// What the host is told of a connection that has a mark of what is not sent.
+pub(crate) fn not_sent_of(options: &Options, tcb: &Tcb) -> NotSent {
+    let status = tcb.send_status();
+    options.not_sent(status.sendable(), status.size_goal())
 }
 
 impl Socket {
@@ -45,17 +75,26 @@ impl Marks {
     #[inline]
     pub(crate) fn of(options: &Options, receive_buffer: u32) -> Self {
         Self {
-            not_sent: options.not_sent_lowat,
+            not_sent: options.not_sent_mark(),
             receive: options.receive_lowat.min(receive_buffer / 2),
             most: receive_buffer / 2,
             send_buffer: options.send_buffer,
         }
     }
 
-    /// Notes for the program that its stream, written up to `written`, was sent up to `sent`;
-    /// whether it waits for that.
-    pub(crate) fn has_sent(&self, s: &Session, id: SocketId, written: u64, sent: u64) -> bool {
-        self.not_sent != 0 && s.host.blocks().note_sent(id, written, sent, self.not_sent)
+    /// Notes for the program how far its stream, written up to `written`, may be sent; whether it
+    /// waits for that.
+    pub(crate) fn has_sent(
+        &self,
+        s: &Session,
+        id: SocketId,
+        written: u64,
+        not_sent: impl FnOnce() -> NotSent,
+    ) -> bool {
+        self.not_sent != 0 && {
+            let blocks = s.host.blocks();
+            blocks.note_sent(id, written, &not_sent(), self.not_sent)
+        }
     }
 
     /// Whether `edges` are less than the program waits for, to which `told` was told before,

@@ -29,8 +29,10 @@ pub(crate) struct Options {
     pub(crate) send_buffer: u32,
     /// What it may be tuned to.
     pub(crate) send_most: u32,
-    /// TCP_NOTSENT_LOWAT; 0 for none.
+    /// TCP_NOTSENT_LOWAT, of which 0 and all ones are none.
     pub(crate) not_sent_lowat: u32,
+    /// The program has set that; else it is the machine's (net.ipv4.tcp_notsent_lowat).
+    pub(crate) not_sent_fixed: bool,
     /// SO_RCVLOWAT; 0 for none.
     pub(crate) receive_lowat: u32,
     /// The program has set it, so it is not tuned.
@@ -61,6 +63,7 @@ impl Options {
             send_buffer: longshore_hostif::SEND_BUFFER,
             send_most: longshore_hostif::STREAM_MAX as u32,
             not_sent_lowat: 0,
+            not_sent_fixed: false,
             receive_lowat: 0,
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
@@ -95,7 +98,10 @@ impl Options {
                 self.send_buffer = number.clamp(4608, most);
                 self.send_fixed = true;
             }
-            O::NotSentLowat => self.not_sent_lowat = number,
+            O::NotSentLowat => {
+                self.not_sent_lowat = number;
+                self.not_sent_fixed = number != 0;
+            }
             O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
             // Kept with the socket, and of the socket.
             O::ReceiveMessages | O::ReceiveMessagesWithin | O::PortOf => {}

@@ -3,7 +3,7 @@
 //!
 //! Called by `flush` at the end of a turn, by the timers for what was put off, and by `pair`.
 
-use super::low_water::Marks;
+use super::low_water::{Marks, not_sent_of};
 use crate::messages::Messages;
 use crate::returns::QUIET_US;
 use crate::sessions::Sessions;
@@ -198,7 +198,8 @@ impl Socket {
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
             let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
-            s.is_some_and(|s| marks.has_sent(s, self.id, written, c.tcb.send_status().sent()))
+            let not_sent = || not_sent_of(&self.options, &c.tcb);
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, not_sent))
         };
         let also = also || has_sent;
         let is_new = edges.rcv_edge > reported.rcv_edge || edges.flags != reported.flags || also;
@@ -255,7 +256,9 @@ impl Socket {
         let has_lowat = self.options.have_lowat();
         let has_sent = has_lowat && {
             let s = sessions.get(self.session);
-            s.is_some_and(|s| marks.has_sent(s, self.id, written, p.snd.moved()))
+            // There are no buffers between the two ends: what is not sent ends at the mark.
+            let not_sent = || self.options.not_sent(p.snd.moved(), 0);
+            s.is_some_and(|s| marks.has_sent(s, self.id, written, not_sent))
         };
         let is_new = edges.rcv_edge > p.reported.rcv_edge
             || edges.flags != p.reported.flags

@@ -2,9 +2,12 @@
 
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
+use crate::host::{Defaults, Host};
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, OptionName, SocketId, SocketKind};
 use longshore_ring::Sleep;
+use longshore_tcp::{FastOpenKey, Instant};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MARK: usize = 1_000;
@@ -139,4 +142,92 @@ fn no_more_than_half_of_the_buffer_is_waited_for() {
     let mut sleeper = Sleeper::new(false, &options);
     assert!(!sleeper.is_woken_by(BUFFER / 2 - 1, TcpFlags::PSH));
     assert!(sleeper.is_woken_by(1, TcpFlags::PSH));
+}
+
+/// How much is written to a connection and sent at once, and what is left of it: its mark, which
+/// the listener, the machine or it itself has, rounded up to whole buffers.
+#[test]
+fn a_write_fills_the_windows_and_the_buffers_that_the_mark_begins() {
+    const LOWAT: u32 = 4_000;
+    /// net.ipv4.tcp_notsent_lowat.
+    struct Machine(u32);
+    impl Host for Machine {
+        fn defaults(&mut self, _now: Instant) -> Option<Defaults> {
+            Some(Defaults {
+                not_sent_lowat: self.0,
+                ..Defaults::default()
+            })
+        }
+        fn fast_open_keys(&self) -> Option<(Option<FastOpenKey>, Option<FastOpenKey>)> {
+            None
+        }
+        fn time_of_day_ns(&self) -> u64 {
+            0
+        }
+    }
+    let not_sent = OptionName::NotSentLowat;
+    for (of_machine, of_listener, own) in [
+        (LOWAT, None, None),
+        (0, Some(LOWAT), None),
+        (0, None, Some(LOWAT)),
+        (1, None, Some(LOWAT)),
+        (LOWAT, None, Some(u32::MAX)),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.stack.settings.host = Box::new(Machine(of_machine));
+        let listener = single.listen();
+        if let Some(bytes) = of_listener {
+            single.set(listener, not_sent, bytes.into());
+        }
+        single.turn();
+        let peer = single.connect(0);
+        single.turn();
+        let socket = accepted(&mut single, listener, 0);
+        let arena = Arc::clone(&single.arena);
+        let block = arena.block(socket.index);
+        let set = own.or(of_listener).unwrap_or(0);
+        block.snd.low_water.store(set, Ordering::Relaxed);
+        if let Some(bytes) = own {
+            single.set(socket, not_sent, bytes.into());
+            single.turn();
+        }
+        single.sent();
+        let case = (of_machine, of_listener, own);
+        if own == Some(u32::MAX) {
+            assert_eq!(block.room_before_lowat(), u64::MAX, "{case:?}");
+            continue;
+        }
+        let room = block.room_before_lowat();
+        block.snd.edge.store(room, Ordering::Relaxed);
+        single.write(socket, 0, &vec![7; room as usize]);
+        single.turn();
+        let sent: usize = single
+            .sent_with_payload()
+            .iter()
+            .map(|s| s.payload.len())
+            .sum();
+        // Half of the peer's window, in whole segments of 536 bytes, the default.
+        let buffer = 30_000 / 536 * 536;
+        assert_eq!((room, sent), (10 * 536 + buffer, 5_360), "{case:?}");
+        assert_eq!(block.room_before_lowat(), 0, "{case:?}");
+        assert!(!block.is_below_lowat(), "{case:?}");
+        // All but less than half of the mark has left.
+        let mut acked = 0;
+        while !block.is_below_lowat() {
+            acked += 536;
+            let header = TcpHeader {
+                ack: peer.ack.add(acked),
+                ..peer.clone()
+            };
+            single.segment(&header, &[]);
+            single.turn();
+        }
+        let sent: usize = single
+            .sent_with_payload()
+            .iter()
+            .map(|s| s.payload.len())
+            .sum();
+        let left = room - 5_360 - sent as u64;
+        assert!(left < u64::from(LOWAT) / 2, "{case:?}: {left}");
+    }
 }

@@ -80,6 +80,54 @@ fn little_is_one_byte_in_1024() {
     assert!(s.sent_one().retransmission);
 }
 
+/// In whole segments, as far as the smaller of the two windows; which is what is sent then.
+#[test]
+fn what_may_be_sent_at_once_is_what_the_windows_have_room_for() {
+    for (cwnd, window, sendable) in [
+        (4_000, 30_000, 4_000),
+        (4_999, 30_000, 4_000),
+        (9_000, 3_500, 3_000),
+        (9_000, 0, 0),
+    ] {
+        let mut s = Script::established();
+        s.window = window;
+        let _ = s.arrives(ACK, 0, 0, 0);
+        s.tcb.congestion.controller.set_cwnd(cwnd);
+        assert_eq!(s.tcb.send_status().sendable(), sendable, "{cwnd} {window}");
+        s.writes(20_000);
+        s.sent();
+        assert_eq!(s.tcb.send_status().sent(), sendable, "{cwnd} {window}");
+        assert_eq!(s.tcb.send_status().sendable(), sendable, "{cwnd} {window}");
+    }
+    // A pacer says when.
+    let mut s = Script::established();
+    s.tcb.settings().set_max_pacing_rate(1_000_000);
+    assert_eq!(s.tcb.send_status().sendable(), 0);
+    assert_eq!(
+        Script::connecting(&Config::default())
+            .tcb
+            .send_status()
+            .sendable(),
+        0
+    );
+}
+
+#[test]
+fn a_buffer_of_linux_is_full_segments_up_to_half_of_the_window() {
+    for (window, goal) in [
+        (30_000, 15_000),
+        (31_999, 15_000),
+        (2_000, 1_000),
+        (600, 1_000),
+        (65_535, 32_000),
+    ] {
+        let mut s = Script::established();
+        s.tcb.snd = crate::snd::SendSide::new(SeqNumber(0), 1_000, 1_000, 1_000, 0);
+        s.tcb.snd.handle_syn(1_000, window);
+        assert_eq!(s.tcb.send_status().size_goal(), goal, "{window}");
+    }
+}
+
 #[test]
 fn a_buffer_has_room_for_twenty_segments_whatever_the_window() {
     let mut s = Script::established();

@@ -32,7 +32,7 @@ pub struct StreamSendHalf {
     pub sending_or_notices: AtomicU64,
     /// Further bits that the host keeps ([`more_bits`](super::SocketBlock::more_bits)).
     pub more_bits: AtomicU64,
-    /// Of a connection with a low-water mark, how far it was sent
+    /// Of a connection with a low-water mark, how far it may be sent
     /// ([`note_sent`](super::SocketBlock::note_sent)); of datagrams, the notices that MSG_ZEROCOPY
     /// asks for.
     pub sent_or_notices: AtomicU64,

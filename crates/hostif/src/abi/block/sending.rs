@@ -41,6 +41,18 @@ impl Default for Sending {
     }
 }
 
+/// What the engine says of a stream that has a low-water mark of what is not sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NotSent {
+    /// How far the windows let it be sent, were it written; at least how far it was.
+    pub sendable: u64,
+    /// Bytes of one buffer: before the next is begun the mark is looked at. 0 if a write ends
+    /// at the mark.
+    pub size_goal: u32,
+    /// The mark where its program has set none (net.ipv4.tcp_notsent_lowat), bytes; 0 for none.
+    pub usual: u32,
+}
+
 const HAS_HOPS: u32 = 1 << 24;
 const NOT_LOOPED: u32 = 1 << 25;
 const PATH_MTU_SHIFT: u32 = 26;
@@ -86,30 +98,77 @@ impl SocketBlock {
         &self.snd.more_bits
     }
 
-    /// Says how far the stream was sent, for one that has a low-water mark of what was not
+    /// Says how far the stream may be sent, for one that has a low-water mark of what is not
     /// (TCP_NOTSENT_LOWAT); its one writer is the engine. Whether who was held up by the
     /// mark may go on now, as Linux has it: less than half of it is left.
-    pub fn note_sent(&self, edge: u64, sent: u64, lowat: u32) -> bool {
-        let before = self.snd.sent_or_notices.swap(sent, Ordering::AcqRel);
-        let passes = |sent: u64| edge.saturating_sub(sent).saturating_mul(2) >= lowat.into();
-        passes(before) && !passes(sent)
+    pub fn note_sent(&self, edge: u64, sendable: u64, lowat: u32) -> bool {
+        let before = self.snd.sent_or_notices.swap(sendable, Ordering::AcqRel);
+        is_held_up(edge, before, lowat.into()) && !is_held_up(edge, sendable, lowat.into())
     }
 
-    /// How far it was said to be sent.
-    pub(crate) fn sent_noted(&self) -> u64 {
-        self.snd.sent_or_notices.load(Ordering::Relaxed)
-    }
-
-    /// How much more may be written before as much as the low-water mark is not sent.
-    pub fn room_before_lowat(&self) -> u64 {
-        let lowat = u64::from(self.snd.low_water.load(Ordering::Relaxed));
-        if lowat == 0 {
-            return u64::MAX;
+    /// What the engine has said last.
+    pub(crate) fn not_sent(&self) -> NotSent {
+        NotSent {
+            sendable: self.snd.sent_or_notices.load(Ordering::Relaxed),
+            size_goal: self.syn_room_or_size_goal.load(Ordering::Relaxed),
+            usual: self.usual_lowat.load(Ordering::Relaxed),
         }
-        let sent = self.snd.sent_or_notices.load(Ordering::Acquire);
-        let done = self.snd.done.load(Ordering::Acquire);
+    }
+
+    /// Says that.
+    pub(crate) fn set_not_sent(&self, not_sent: &NotSent) {
+        let NotSent {
+            sendable,
+            size_goal,
+            usual,
+        } = *not_sent;
+        self.snd.sent_or_notices.store(sendable, Ordering::Release);
+        self.note_size_goal(size_goal, usual);
+    }
+
+    /// Says all of that but how far the stream may be sent.
+    pub(crate) fn note_size_goal(&self, size_goal: u32, usual: u32) {
+        self.syn_room_or_size_goal
+            .store(size_goal, Ordering::Release);
+        self.usual_lowat.store(usual, Ordering::Release);
+    }
+
+    /// The low-water mark, bytes: the program's, or the usual one; `None` if there is none.
+    fn lowat(&self) -> Option<u64> {
+        let lowat = match self.snd.low_water.load(Ordering::Relaxed) {
+            0 => self.usual_lowat.load(Ordering::Relaxed),
+            lowat => lowat,
+        };
+        // All ones is none, too, and takes the place of the usual one.
+        (lowat != 0 && lowat != u32::MAX).then_some(lowat.into())
+    }
+
+    /// How far the windows let the stream be sent: it will be without waiting for the peer.
+    fn sendable(&self) -> u64 {
+        let sendable = self.snd.sent_or_notices.load(Ordering::Acquire);
+        sendable.max(self.snd.done.load(Ordering::Acquire))
+    }
+
+    /// How much more may be written before as much as the low-water mark is not sent. As Linux
+    /// looks at the mark when it begins a buffer, and fills what it has begun, that is the mark
+    /// rounded up to whole buffers.
+    pub fn room_before_lowat(&self) -> u64 {
+        let Some(lowat) = self.lowat() else {
+            return u64::MAX;
+        };
+        let size_goal = self.syn_room_or_size_goal.load(Ordering::Acquire).max(1);
+        let most = lowat.next_multiple_of(size_goal.into());
         let edge = self.snd.edge.load(Ordering::Acquire);
-        lowat.saturating_sub(edge.saturating_sub(sent.max(done)))
+        self.sendable().saturating_add(most).saturating_sub(edge)
+    }
+
+    /// Whether as little is not sent as whoever was held up by the low-water mark waits for: less
+    /// than half of it.
+    pub fn is_below_lowat(&self) -> bool {
+        self.lowat().is_none_or(|lowat| {
+            let edge = self.snd.edge.load(Ordering::Acquire);
+            !is_held_up(edge, self.sendable(), lowat)
+        })
     }
 
     /// What its datagrams of one version of IP leave with.
@@ -132,6 +191,11 @@ impl SocketBlock {
             .sending_word()
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, changed);
     }
+}
+
+/// Whether half of the mark `lowat` or more is not sent of a stream.
+fn is_held_up(edge: u64, sendable: u64, lowat: u64) -> bool {
+    edge.saturating_sub(sendable).saturating_mul(2) >= lowat
 }
 
 const fn shift(ipv6: bool) -> u32 {
@@ -212,9 +276,54 @@ mod tests {
         b.snd.low_water.store(100, Ordering::Relaxed);
         b.snd.edge.store(100, Ordering::Relaxed);
         b.note_sent(100, 40, 100);
-        assert_eq!((b.sent_noted(), b.room_before_lowat()), (40, 40));
+        assert_eq!((b.not_sent().sendable, b.room_before_lowat()), (40, 40));
         b.snd.done.store(60, Ordering::Relaxed);
-        assert_eq!((b.sent_noted(), b.room_before_lowat()), (40, 60));
+        assert_eq!((b.not_sent().sendable, b.room_before_lowat()), (40, 60));
+    }
+
+    /// A buffer that is begun is filled, and what the windows take is not counted.
+    #[test]
+    fn what_may_be_written_is_whole_buffers_beyond_what_may_be_sent() {
+        let b = block();
+        b.snd.low_water.store(4_000, Ordering::Relaxed);
+        let not_sent = NotSent {
+            sendable: 10_000,
+            size_goal: 16_000,
+            usual: 9,
+        };
+        b.set_not_sent(&not_sent);
+        assert_eq!(b.not_sent(), not_sent);
+        assert_eq!(b.room_before_lowat(), 26_000);
+        b.snd.edge.store(26_000, Ordering::Relaxed);
+        assert_eq!(b.room_before_lowat(), 0);
+        assert!(!b.is_below_lowat());
+        for (sendable, room, is_below) in [
+            (20_000, 10_000, false),
+            (24_000, 14_000, false),
+            (24_001, 14_001, true),
+            (30_000, 20_000, true),
+        ] {
+            b.note_sent(26_000, sendable, 4_000);
+            assert_eq!(b.room_before_lowat(), room, "{sendable}");
+            assert_eq!(b.is_below_lowat(), is_below, "{sendable}");
+        }
+        b.snd.low_water.store(16_001, Ordering::Relaxed);
+        assert_eq!(b.room_before_lowat(), 30_000 + 32_000 - 26_000);
+    }
+
+    #[test]
+    fn the_usual_mark_counts_where_the_program_has_set_none() {
+        let b = block();
+        b.snd.edge.store(100, Ordering::Relaxed);
+        b.note_size_goal(0, 150);
+        assert_eq!((b.room_before_lowat(), b.is_below_lowat()), (50, false));
+        b.snd.low_water.store(500, Ordering::Relaxed);
+        assert_eq!((b.room_before_lowat(), b.is_below_lowat()), (400, true));
+        b.snd.low_water.store(u32::MAX, Ordering::Relaxed);
+        assert_eq!(
+            (b.room_before_lowat(), b.is_below_lowat()),
+            (u64::MAX, true)
+        );
     }
 
     #[test]

@@ -35,6 +35,7 @@ fn record(generation: u32) -> AcceptRecord {
         peer: Address([4 | 99 << 16, 2, 0]),
         send_limit: 5000,
         subscriber: None,
+        has_mark: false,
     }
 }
 
@@ -53,7 +54,7 @@ fn nothing_of_one_use_is_there_in_the_next() {
     let b = block();
     let words = || {
         let word = |at: usize| b.0.at::<AtomicU32>(at);
-        let last = std::mem::offset_of!(SocketBlock, unreported_limit);
+        let last = std::mem::offset_of!(SocketBlock, usual_lowat);
         (0..=last).step_by(4).map(word)
     };
     words().for_each(|word| word.store(u32::MAX, Ordering::Relaxed));
@@ -91,6 +92,31 @@ fn a_connection_has_what_its_record_says_and_is_of_its_listeners_family() {
         assert_eq!(b.flags(), (flags & BlockFlags::IPV6) | BlockFlags::BOUND);
         assert_eq!((b.local(), b.peer()), (record(2).local, record(2).peer));
         assert_eq!(b.snd_limit(), 5000);
+    }
+}
+
+/// The engine has said it before the program has accepted the connection.
+#[test]
+fn what_is_said_of_the_mark_of_what_is_not_sent_is_there_from_the_start() {
+    let not_sent = NotSent {
+        sendable: 14_600,
+        size_goal: 7_300,
+        usual: 131_072,
+    };
+    for has_mark in [true, false] {
+        let b = block();
+        b.set_not_sent(&not_sent);
+        let record = AcceptRecord {
+            has_mark,
+            ..record(2)
+        };
+        assert!(b.begin_accepted(&record, &block()));
+        let expected = if has_mark {
+            not_sent
+        } else {
+            NotSent::default()
+        };
+        assert_eq!(b.not_sent(), expected);
     }
 }
 

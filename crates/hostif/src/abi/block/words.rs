@@ -29,7 +29,7 @@ impl SocketBlock {
         unlisted_waiters: WAITERS,
         options: BEGUN,
         in_transit: BEGUN,
-        syn_room: BEGUN,
+        syn_room_or_size_goal: BEGUN,
         signals: REPORTED,
         other_end: REPORTED,
         snd: of(StreamSendHalf::WORDS),
@@ -39,6 +39,7 @@ impl SocketBlock {
         linger: SHARED,
         errors: REPORTED,
         unreported_limit: REPORTED,
+        usual_lowat: REPORTED,
     });
 }
 

@@ -13,6 +13,7 @@ fn record(socket: SocketId) -> AcceptRecord {
         peer: Address::NONE,
         send_limit: 5000,
         subscriber: None,
+        has_mark: false,
     }
 }
 
@@ -128,14 +129,23 @@ fn what_a_host_is_told_in_a_block_is_written_once_and_counted() {
     );
     assert_eq!(block.errors.load(Ordering::Relaxed), 0);
     // A writer that was held up by its mark of 100 bytes may go on once, when it has gone by.
-    for (sent, goes_on, bytes) in [(0, false, 0), (40, false, 8), (60, true, 8), (60, false, 0)] {
+    for (sendable, usual, goes_on, bytes) in [
+        (0, 0, false, 0),
+        (40, 0, false, 8),
+        (60, 0, true, 8),
+        (60, 0, false, 0),
+        (60, 7, false, 8),
+    ] {
         let before = written(&session);
-        assert_eq!(
-            session.blocks().note_sent(id, 100, sent, 100),
-            goes_on,
-            "{sent}"
-        );
-        assert_eq!(written(&session) - before, bytes, "{sent}");
+        let not_sent = NotSent {
+            sendable,
+            size_goal: 0,
+            usual,
+        };
+        let may_go_on = session.blocks().note_sent(id, 100, &not_sent, 100);
+        assert_eq!(may_go_on, goes_on, "{sendable}");
+        assert_eq!(written(&session) - before, bytes, "{sendable}");
+        assert_eq!(block.not_sent(), not_sent);
     }
     assert!(session.blocks().has(63) && !session.blocks().has(64));
 }

@@ -87,7 +87,10 @@ fn the_first_write_goes_with_the_syn_and_the_second_waits() {
     for (room, fits) in [(0, 1), (5, 5), (100, 9)] {
         let socket = socket_in(host, SocketKind::Stream, SocketState::Early);
         socket.set_host_bits(host_bits::CONNECT_REPORTED | host_bits::NO_DELAY);
-        socket.block().syn_room.store(room, Ordering::Release);
+        socket
+            .block()
+            .syn_room_or_size_goal
+            .store(room, Ordering::Release);
         assert_eq!(send(&socket, b"123456789"), Ok(fits));
         assert_eq!(socket.state(), SocketState::Connecting);
         let bits = socket.host_bits() & !host_bits::WANTS_ROOM;

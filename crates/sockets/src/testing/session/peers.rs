@@ -276,6 +276,7 @@ impl Session {
             peer: local.into(),
             send_limit: SEND_LIMIT,
             subscriber: (channels.len() == 1).then(|| channels[0]),
+            has_mark: false,
         };
         let bytes: [u8; ACCEPT_RECORD] = record.encode();
         self.place(listener, &bytes);

@@ -371,6 +371,7 @@ fn without_workers_a_generation_is_a_number() {
         peer: Address::NONE,
         send_limit: 0,
         subscriber: None,
+        has_mark: false,
     };
     let arena = Arc::clone(adapter.arena());
     assert!(arena.block(0).begin_accepted(&record, arena.block(1)));
@@ -403,6 +404,7 @@ fn a_worker_takes_blocks_by_its_name_and_chunks_that_are_no_others() {
             peer: Address::NONE,
             send_limit: 0,
             subscriber: None,
+            has_mark: false,
         };
         let block = two.session.block(id.index);
         assert!(block.is_before(id) && !block.is(id));
