@@ -150,6 +150,7 @@ fn a_queue_is_bounded_and_in_order() {
             info: 0,
             to: SocketAddr::new(ROUTER.into(), 1000 + number as u16),
             offender: Some(ROUTER.into()),
+            stamp: None,
         };
         assert_eq!(report, expected);
         assert_eq!(

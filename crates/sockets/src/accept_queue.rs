@@ -184,6 +184,10 @@ impl<'a> AcceptQueue<'a> {
         if self.socket.options().is_v6_only() {
             accepted.options().note_v6_only(true);
         }
+        let timestamping = self.socket.more_bits() & more_bits::TIMESTAMPING;
+        if timestamping != 0 {
+            accepted.set_more_bits(timestamping);
+        }
         for (to, from) in [
             (&of.linger, &block.linger),
             (&of.rcv.limit, &block.rcv.limit),

@@ -66,9 +66,13 @@ pub mod more_bits {
     /// It was asked when the last datagram came (SIOCGSTAMP), and will be again.
     pub const LAST_ARRIVAL: u64 = 32_768;
     /// It is bound to the loopback (SO_BINDTODEVICE).
-    pub const BY_LOOPBACK: u64 = 65_536;
+    pub const BY_LOOPBACK: u64 = 1 << 19;
     /// It is bound to the engine's link.
-    pub const BY_LINK: u64 = 131_072;
+    pub const BY_LINK: u64 = 1 << 31;
+    /// From this bit on, what SO_TIMESTAMPING is set to (`posix` says how).
+    pub const TIMESTAMPING_SHIFT: u32 = 16;
+    /// All of these bits, between which the two above stand.
+    pub const TIMESTAMPING: u64 = 0x7ff7 << TIMESTAMPING_SHIFT;
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a

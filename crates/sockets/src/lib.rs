@@ -118,7 +118,7 @@ pub use sleeper::Sleeper;
 pub use stream::{
     Appended, Forwarded, Forwarding, Keeping, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT,
     MOST_PREPARED, NotForwarded, PeekOffset, Peeked, Prepared, ReceiveStream, Reserved, SendStream,
-    Sending, SharedFile, UrgentData,
+    Sending, SharedFile, StampedWhen, UrgentData,
 };
 pub use under_way::UnderWay;
 pub use wait::{Also, BLIND_SLEEP, LONGEST_SLEEP, LOOKS_VARIABLE, Look, SPIN_VARIABLE, Threads};

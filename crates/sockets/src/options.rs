@@ -231,6 +231,11 @@ impl<'a> SocketOptions<'a> {
         self.socket.host.session.agreed().distinguishes_groups()
     }
 
+    /// Whether the engine says when what was sent left, and was acknowledged.
+    pub fn stamps_sent(self) -> bool {
+        self.socket.host.session.agreed().stamps_sent()
+    }
+
     /// Whether it is a socket of IPv6 that is not to reach any address of IPv4 (IPV6_V6ONLY).
     pub fn is_v6_only(self) -> bool {
         self.socket.more_bits() & more_bits::V6_ONLY != 0

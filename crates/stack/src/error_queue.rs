@@ -1,9 +1,11 @@
-//! Reports of errors that a program has not read yet (IP_RECVERR, IPV6_RECVERR).
+//! Reports that a program has not read yet: of errors (IP_RECVERR, IPV6_RECVERR), and of when what it has
+//! sent left (SO_TIMESTAMPING).
 //!
 //! Owns [`ErrorQueue`], which each socket has; its `errors` fills and empties it.
 
 use crate::bytes::{part, put};
 use crate::counters::{Counters, EngineDrop};
+use crate::send_stamps::SendStamps;
 use longshore_hostif::{ERROR_PAYLOAD, ErrorReport};
 use std::collections::VecDeque;
 
@@ -17,54 +19,81 @@ pub(crate) struct Kept {
     pub(crate) payload: [u8; ERROR_PAYLOAD],
 }
 
-/// Reports, the oldest first; room for them is made with the first one, and kept.
+/// What it has to report, made with the first report or when the program first asks for stamps.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorQueue(Option<Box<Reports>>);
 
-#[derive(Debug)]
-struct Reports(VecDeque<Kept>);
+#[derive(Debug, Default)]
+struct Reports {
+    /// The oldest first; room for them is made with the first one, and kept.
+    errors: VecDeque<Kept>,
+    /// When what was sent left, if the program has asked.
+    stamps: SendStamps,
+}
 
 impl ErrorQueue {
     /// Puts a report behind the others with what it quotes; one that finds no room is counted.
     pub(crate) fn put(&mut self, report: ErrorReport, quoted: &[u8], counters: &mut Counters) {
-        let first = || Box::new(Reports(VecDeque::with_capacity(MOST)));
-        let reports = &mut self.0.get_or_insert_with(first).0;
-        if reports.len() == MOST {
+        let errors = &mut self.0.get_or_insert_default().errors;
+        if errors.len() == MOST {
             return counters.drop(EngineDrop::ErrorQueueFull);
+        }
+        if errors.capacity() == 0 {
+            errors.reserve_exact(MOST);
         }
         let len = quoted.len().min(ERROR_PAYLOAD);
         let mut payload = [0; ERROR_PAYLOAD];
         put(&mut payload, 0, part(quoted, 0..len));
-        reports.push_back(Kept {
+        errors.push_back(Kept {
             report,
             len: len as u16,
             payload,
         });
     }
 
-    /// Takes the oldest one out.
+    /// Takes the oldest report of an error out.
     pub(crate) fn take_oldest(&mut self) -> Option<Kept> {
-        self.0.as_mut()?.0.pop_front()
+        self.0.as_mut()?.errors.pop_front()
     }
 
     /// The oldest one.
     pub(crate) fn oldest(&self) -> Option<&ErrorReport> {
-        self.0.as_ref()?.0.front().map(|kept| &kept.report)
+        self.0.as_ref()?.errors.front().map(|kept| &kept.report)
     }
 
-    /// How many there are.
+    /// How many reports there are, stamps among them.
     pub(crate) fn len(&self) -> u32 {
-        self.0.as_ref().map_or(0, |reports| reports.0.len() as u32)
+        let kept = |reports: &Reports| reports.errors.len() + reports.stamps.len();
+        self.0.as_deref().map_or(0, kept) as u32
     }
 
-    /// Whether there were any since it was made, or emptied by [`forget`](Self::forget).
+    /// Whether there was anything to report, or asked for, since it was made.
     pub(crate) fn were_any(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Forgets all; whether there were any.
+    /// Forgets all errors, but not the stamps; whether there was anything to report.
     pub(crate) fn forget(&mut self) -> bool {
-        self.0.take().is_some()
+        let Some(reports) = &mut self.0 else {
+            return false;
+        };
+        reports.errors = VecDeque::new();
+        true
+    }
+
+    /// When what was sent left, if the program has asked for that or was told of an error.
+    pub(crate) fn stamps(&self) -> Option<&SendStamps> {
+        self.0.as_deref().map(|reports| &reports.stamps)
+    }
+
+    /// As `stamps`, to change it.
+    pub(crate) fn stamps_mut(&mut self) -> Option<&mut SendStamps> {
+        self.0.as_deref_mut().map(|reports| &mut reports.stamps)
+    }
+
+    /// As `stamps_mut`; made if there are none.
+    pub(crate) fn stamps_or_new(&mut self) -> &mut SendStamps {
+        &mut self.0.get_or_insert_default().stamps
     }
 }
 
@@ -80,6 +109,7 @@ mod tests {
             info: 0,
             to: "10.0.0.1:7".parse().unwrap(),
             offender: None,
+            stamp: None,
         }
     }
 
@@ -100,6 +130,7 @@ mod tests {
             assert_eq!(kept.payload[..7], *b"quoted\0");
         }
         assert_eq!((queue.len(), queue.were_any()), (0, true));
-        assert!(queue.forget() && !queue.forget() && !queue.were_any());
+        queue.put(report(1), &[], &mut counters);
+        assert!(queue.forget() && queue.take_oldest().is_none());
     }
 }

@@ -18,7 +18,7 @@ use crate::output::Sent;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, Reporter, Socket};
 use crate::sockets::Sockets;
 use crate::timers::Wheel;
 use crate::turns::{Of, PIECE, SEGMENT};
@@ -87,7 +87,10 @@ impl Flush<'_> {
             .get_mut(key)
             .map(|socket| &socket.kind)
         {
-            Some(Kind::Pair(_)) => self.admission().flush_pair(key),
+            Some(Kind::Pair(_)) => {
+                self.admission().flush_pair(key);
+                self.note_sent_stamps(key);
+            }
             Some(Kind::Listener(_)) => self.listener(key),
             Some(Kind::Datagram(_)) => {
                 if self.datagrams().flush(key) {
@@ -223,6 +226,7 @@ impl Flush<'_> {
                     socket.report_also(&mut self.endpoints.sessions, self.now, also);
                 }
             }
+            self.note_sent_stamps(key);
         } else if has_block {
             self.admission().endings().release_if_delivered(key);
         }
@@ -235,6 +239,19 @@ impl Flush<'_> {
             self.admission().endings().forget(key);
         } else {
             self.endpoints.sockets.arm(key);
+        }
+    }
+
+    /// What a program wants to know the time of may have been sent, or acknowledged.
+    fn note_sent_stamps(&mut self, key: u32) {
+        let socket = self.endpoints.sockets.get_mut(key);
+        if let Some(socket) = socket.filter(|socket| socket.waits_for_stamps()) {
+            let reporter = Reporter {
+                sessions: &mut self.endpoints.sessions,
+                counters: self.counters,
+                now: self.now,
+            };
+            socket.note_sent_stamps(reporter, || self.settings.host.time_of_day_ns());
         }
     }
 

@@ -121,6 +121,7 @@ mod requests;
 mod responder;
 mod returns;
 mod secrets;
+mod send_stamps;
 mod session;
 mod sessions;
 mod settings;

@@ -383,6 +383,11 @@ impl Requests<'_> {
             };
             socket.bound.receive_by(interface, key, ports);
         }
+        if matches!(name, OptionName::SentKeys | OptionName::StampSent)
+            && !socket.ask_for_stamps(name, value)
+        {
+            self.setup.counters.drop(EngineDrop::ErrorQueueFull);
+        }
         let set = socket.set_option(
             name,
             value,

@@ -12,6 +12,7 @@ mod packet_options;
 mod put_edges;
 mod received;
 mod report;
+mod sent;
 mod set_option;
 mod subscribers;
 mod written;
@@ -56,7 +57,8 @@ pub(crate) struct Socket {
     pub(crate) payload: PayloadMoved,
     /// What was written last, if it came with its descriptor.
     pub(crate) immediate: Immediate,
-    /// Reports of errors that its program has not read (IP_RECVERR).
+    /// Reports of errors that its program has not read (IP_RECVERR), and of when what it has sent
+    /// left.
     pub(crate) errors: ErrorQueue,
     /// How its messages end, or those of the connections that a listener accepts, if its
     /// program has told.

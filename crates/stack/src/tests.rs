@@ -51,6 +51,7 @@ mod relay;
 mod report;
 mod responses;
 mod scenario;
+mod sent_stamps;
 mod sessions;
 mod single;
 mod streams;

@@ -1,5 +1,6 @@
 /* What is told beside what is received, and of what was sent. */
 #include "check.h"
+#include <linux/errqueue.h>
 #include <netinet/udp.h>
 #ifndef UDP_GRO
 #define UDP_SEGMENT 103
@@ -387,6 +388,122 @@ static void nothing_is_left(void) {
   }
 }
 
+/* Of net_tstamp.h. */
+enum {
+  TX_SOFTWARE = 1 << 1,
+  SOFTWARE = 1 << 4,
+  OPT_ID = 1 << 7,
+  TX_SCHED = 1 << 8,
+  TX_ACK = 1 << 9,
+  OPT_TSONLY = 1 << 11,
+  OPT_ID_TCP = 1 << 16
+};
+
+static int64_t ns_of(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
+
+/* Takes a stamp of what was sent; what it is of, or -1 if there is none yet. */
+static int sent_stamp(int fd, uint32_t *key, int64_t *at, int *flags) {
+  char control[256], byte;
+  struct iovec v = {&byte, 0};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  int what = -1, stamped = 0;
+  if (recvmsg(fd, &m, MSG_ERRQUEUE) == -1) {
+    int why = errno;
+    IS(why, EAGAIN);
+    return -1;
+  }
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+    if (h->cmsg_level == SOL_SOCKET) {
+      struct timespec t[3];
+      IS(h->cmsg_type, 37);
+      IS(h->cmsg_len, CMSG_LEN(sizeof t));
+      memcpy(t, CMSG_DATA(h), sizeof t);
+      OK(!t[1].tv_sec && !t[2].tv_sec);
+      *at = ns_of(t[0]);
+      stamped = 1;
+    } else {
+      struct sock_extended_err e;
+      memcpy(&e, CMSG_DATA(h), sizeof e);
+      IS(e.ee_errno, ENOMSG);
+      IS(e.ee_origin, 4);
+      what = e.ee_info;
+      *key = e.ee_data;
+    }
+  }
+  OK(what >= 0 && stamped);
+  *flags = m.msg_flags;
+  return what;
+}
+
+static void when_it_was_sent(void) {
+  enum { FLAGS = TX_SOFTWARE | SOFTWARE | TX_SCHED | TX_ACK };
+  const int each[] = {OPT_ID | OPT_TSONLY, OPT_ID | OPT_ID_TCP, 0};
+  const int order[] = {1, 0, 2}; /* SCM_TSTAMP_SCHED, SND, ACK */
+  for (int i = 0; i < 3; i++)
+    EACH_PAIR(mine, far) {
+      static char some[4000];
+      set(mine, IPPROTO_TCP, TCP_NODELAY, 1);
+      send_all(mine, some, 100);
+      receive_all(far, some, 100);
+      for (int n = 0; queue(mine, SIOCOUTQ) && n < 1000; n++)
+        sleep_ms(1);
+      set(mine, SOL_SOCKET, SO_TIMESTAMPING, FLAGS | each[i]);
+      IS(option(mine, SOL_SOCKET, SO_TIMESTAMPING), FLAGS | each[i]);
+      uint32_t end = 0, key = 0;
+      for (int len = 4000; len > 1000; len -= 1500) {
+        int64_t before = now_ns(), at = 0, last = before;
+        send_all(mine, some, len);
+        receive_all(far, some, len);
+        end += len;
+        for (int n = 0; n < 3; n++) {
+          int flags = 0, what;
+          OK(ready(mine, POLLERR, 10000) & POLLERR);
+          what = sent_stamp(mine, &key, &at, &flags);
+          IS(what, order[n]);
+          IS(key, each[i] ? end - 1 : 0);
+          OK(at >= last && at <= now_ns());
+          IS(flags, MSG_ERRQUEUE | (each[i] & OPT_TSONLY ? 0 : MSG_TRUNC));
+          last = at;
+        }
+      }
+      IS(ready(mine, POLLERR, 0), 0);
+      int flags;
+      int64_t at;
+      IS(sent_stamp(mine, &key, &at, &flags), -1);
+      /* What comes is no concern of it, nor what is sent without being asked about. */
+      set(mine, SOL_SOCKET, SO_TIMESTAMPING, 0);
+      send_all(mine, "a", 1);
+      receive_all(far, some, 1);
+      IS(ready(mine, POLLERR, 50), 0);
+    }
+}
+
+static void what_cannot_be_stamped(void) {
+  int listener = my_listener(8), fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  int flags[2] = {0};
+  socklen_t n = sizeof flags;
+  const int none[] = {OPT_ID | TX_ACK, OPT_ID_TCP, 1 << 30};
+  for (int i = 0; i < 3; i++) {
+    FAILS(setsockopt(listener, SOL_SOCKET, SO_TIMESTAMPING, none + i, sizeof(int)), EINVAL);
+    FAILS(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, none + i, sizeof(int)), EINVAL);
+  }
+  FAILS(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, none, 2), EINVAL);
+  /* A connection has what its listener has. */
+  set(listener, SOL_SOCKET, SO_TIMESTAMPING, TX_ACK | SOFTWARE | OPT_TSONLY);
+  int far = far_socket(SOCK_STREAM);
+  SYS(far_connect(far, name_of(listener)));
+  int mine = SYS(accept(listener, 0, 0));
+  SYS(getsockopt(mine, SOL_SOCKET, SO_TIMESTAMPING, flags, &n));
+  IS(n, sizeof flags);
+  OK(flags[0] == (TX_ACK | SOFTWARE | OPT_TSONLY) && !flags[1]);
+  uint32_t key = 9;
+  int64_t at = 0;
+  send_all(mine, "a", 1);
+  OK(ready(mine, POLLERR, 10000) & POLLERR);
+  IS(sent_stamp(mine, &key, &at, flags), 2);
+  IS(key, 0);
+}
+
 /* No more is written than the mark above what was sent, though the buffer has room. */
 static void little_is_not_sent(void) {
   EACH_PAIR(mine, far) {
@@ -515,6 +632,8 @@ const struct check CHECKS[] = {
     {"peek_offset_is_set_before", peek_offset_is_set_before},
     {"times", times},
     {"time_of_the_last", time_of_the_last},
+    {"when_it_was_sent", when_it_was_sent},
+    {"what_cannot_be_stamped", what_cannot_be_stamped},
     {"times_of_what_has_come", times_of_what_has_come},
     {"nothing_of_an_end", nothing_of_an_end},
     {"losses", losses},

@@ -170,6 +170,14 @@ pub enum OptionName {
     /// SO_BINDTODEVICE and SO_BINDTOIFINDEX: which interface a socket receives from
     /// ([`Interface`]; interface version 23).
     Interface = 41,
+    /// From where on the bytes of a stream are counted in what is said of when they were sent
+    /// ([`SentStamp`](super::SentStamp)): 0 nowhere, 1 from what is not acknowledged, 2 from what
+    /// is written (SOF_TIMESTAMPING_OPT_ID, OPT_ID_TCP; interface version 23).
+    SentKeys = 42,
+    /// That it is to be said when a stream is sent, or acknowledged, up to the position in bits 0
+    /// to 47; bit 48 asks when it is about to be sent, 49 when it is sent, 50 when it is
+    /// acknowledged. It comes before the edge that reaches there (interface version 23).
+    StampSent = 43,
 }
 
 /// The interfaces of an adapter, as values of [`OptionName::Interface`].
@@ -204,7 +212,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 41] = [
+        const ALL: [OptionName; 43] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -246,6 +254,8 @@ impl OptionName {
             PortOf,
             GroupAll6,
             Interface,
+            SentKeys,
+            StampSent,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

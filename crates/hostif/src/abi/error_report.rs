@@ -11,6 +11,30 @@ pub const ERROR_HEADER: usize = 64;
 /// Most bytes of payload that a report quotes.
 pub const ERROR_PAYLOAD: usize = MAILBOX_BYTES - ERROR_HEADER;
 
+/// What a [`SentStamp`] says, by the numbers of Linux's `SCM_TSTAMP_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SentStampKind {
+    /// It has left for the port.
+    Sent = 0,
+    /// It is about to.
+    Scheduled = 1,
+    /// The peer has acknowledged all up to there.
+    Acknowledged = 2,
+}
+
+/// When the last byte of what a program has sent left, or was acknowledged (SO_TIMESTAMPING): such
+/// a report is no error, and its [`info`](ErrorReport::info) a [`SentStampKind`]. Interface
+/// version 23.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentStamp {
+    /// In nanoseconds since 1970; not 0.
+    pub at_ns: u64,
+    /// Which byte that was, counted from [`OptionName::SentKeys`](super::OptionName); 0 if they are
+    /// not counted.
+    pub key: u32,
+}
+
 /// A report, without the payload that stands behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorReport {
@@ -27,6 +51,8 @@ pub struct ErrorReport {
     /// Who sent the ICMP message, which is of the same version of IP; none if it was found here
     /// (interface version 22).
     pub offender: Option<IpAddr>,
+    /// That it tells of no error; it has no offender then.
+    pub stamp: Option<SentStamp>,
 }
 
 impl ErrorReport {
@@ -42,8 +68,12 @@ impl ErrorReport {
         let offender = self
             .offender
             .map(|ip| Address::from(SocketAddr::new(ip, 0)));
-        let offender = offender.unwrap_or(Address::NONE).0;
-        let words = [first].into_iter().chain(to).chain(offender);
+        let mut offender = offender.unwrap_or(Address::NONE).0;
+        if let Some(stamp) = self.stamp {
+            offender = [0, stamp.key.into(), 0];
+        }
+        let at_ns = self.stamp.map_or(0, |stamp| stamp.at_ns);
+        let words = [first].into_iter().chain(to).chain(offender).chain([at_ns]);
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -57,13 +87,21 @@ impl ErrorReport {
         let (words, _) = header.as_chunks();
         let word = |i: usize| words.get(i).map_or(0, |word| u64::from_le_bytes(*word));
         let first = word(0);
+        let stamp = (word(7) != 0).then(|| SentStamp {
+            at_ns: word(7),
+            key: word(5) as u32,
+        });
         let report = Self {
             errno: first as u16,
             kind: (first >> 16) as u8,
             code: (first >> 24) as u8,
             info: (first >> 32) as u32,
             to: Address([word(1), word(2), word(3)]).get()?,
-            offender: Address([word(4), word(5), word(6)]).get().map(|a| a.ip()),
+            offender: match stamp {
+                Some(_) => None,
+                None => Address([word(4), word(5), word(6)]).get().map(|a| a.ip()),
+            },
+            stamp,
         };
         Some((report, payload))
     }
@@ -79,6 +117,7 @@ mod tests {
         fn reports_come_back(
             (errno, kind, code, info) in any::<(u16, u8, u8, u32)>(),
             (v6, to, by, port) in any::<(bool, u128, Option<u128>, u16)>(),
+            stamp in any::<Option<(std::num::NonZeroU64, u32)>>(),
             payload in proptest::collection::vec(any::<u8>(), 0..=ERROR_PAYLOAD),
         ) {
             let ip = |bits: u128| match v6 {
@@ -87,7 +126,9 @@ mod tests {
             };
             let to = SocketAddr::new(ip(to), port);
             let offender = by.map(ip);
-            let report = ErrorReport { errno, kind, code, info, to, offender };
+            let stamp = stamp.map(|(at_ns, key)| SentStamp { at_ns: at_ns.get(), key });
+            let offender = offender.filter(|_| stamp.is_none());
+            let report = ErrorReport { errno, kind, code, info, to, offender, stamp };
             let mut bytes = report.encode().to_vec();
             bytes.extend(&payload);
             prop_assert_eq!(ErrorReport::decode(&bytes), Some((report, &payload[..])));

@@ -34,7 +34,7 @@ pub use descriptor::{
     OptionName, Query, Request, SocketKind,
 };
 pub(crate) use descriptor::{DATA_AT, Data, ImmediateIn, are_near};
-pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport};
+pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport, SentStamp, SentStampKind};
 pub(crate) use file_range::{
     ALIGNMENT, FILES, FileRange, MOST_CHUNKS, SharedFile, first_range, place_of_range, with_ranges,
 };

@@ -56,6 +56,10 @@ const GROUP_ALL6_SINCE: u16 = 22;
 /// ([`OptionName::Interface`](super::OptionName)).
 const INTERFACE_SINCE: u16 = 23;
 
+/// The first in which it is said when what a program has sent left
+/// ([`OptionName::StampSent`](super::OptionName)).
+const SENT_STAMPS_SINCE: u16 = 23;
+
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
     /// side does not know are those of a later release.
@@ -173,6 +177,12 @@ impl Agreed {
     #[must_use]
     pub fn distinguishes_groups(&self) -> bool {
         self.version >= GROUP_ALL6_SINCE
+    }
+
+    /// Whether the adapter says when what was sent left, and was acknowledged.
+    #[must_use]
+    pub fn stamps_sent(&self) -> bool {
+        self.version >= SENT_STAMPS_SINCE
     }
 
     /// Whether a socket may be bound to one of the adapter's interfaces.
@@ -302,7 +312,7 @@ mod tests {
     #[test]
     fn what_the_adapter_takes_is_known_by_its_version() {
         type Takes = fn(&Agreed) -> bool;
-        let takes: [(Takes, u16); 9] = [
+        let takes: [(Takes, u16); 10] = [
             (Agreed::can_cancel, 14),
             (Agreed::supports_low_water, 14),
             (Agreed::supports_messages, 15),
@@ -312,6 +322,7 @@ mod tests {
             (Agreed::reports_too_long, 22),
             (Agreed::distinguishes_groups, 22),
             (Agreed::distinguishes_interfaces, 23),
+            (Agreed::stamps_sent, 23),
         ];
         for version in 11..=23 {
             let agreed = Agreed {

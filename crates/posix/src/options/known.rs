@@ -63,6 +63,8 @@ pub enum What {
     Asks(u64),
     /// TCP_NOTSENT_LOWAT.
     NotSent,
+    /// SO_TIMESTAMPING: `timestamping` says which flags are done.
+    Timestamping,
     /// SO_RCVTIMEO and SO_SNDTIMEO.
     TimeLimit {
         /// Of which half.
@@ -155,7 +157,7 @@ pub const RECEIVE_TIMEOUT: Known = other(libc::SO_RCVTIMEO, 5, What::TimeLimit {
 const SEND_TIMEOUT: Known = other(libc::SO_SNDTIMEO, 6, What::TimeLimit { sending: true });
 
 /// Options of all sockets.
-const COMMON: [Known; 13] = [
+const COMMON: [Known; 14] = [
     number(SOL_SOCKET, libc::SO_KEEPALIVE, 0, O::KeepAlive, true),
     number(SOL_SOCKET, libc::SO_RCVBUF, 1, O::ReceiveBuffer, true),
     number(SOL_SOCKET, libc::SO_SNDBUF, 2, O::SendBuffer, true),
@@ -175,6 +177,14 @@ const COMMON: [Known; 13] = [
         bit: 16,
         what: What::Asks(more_bits::ZERO_COPY),
         inherited: true,
+    },
+    // An accepted connection has it by the bits of its listener.
+    Known {
+        level: SOL_SOCKET,
+        name: libc::SO_TIMESTAMPING,
+        bit: 16,
+        what: What::Timestamping,
+        inherited: false,
     },
 ];
 

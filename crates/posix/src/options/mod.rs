@@ -1,5 +1,6 @@
 //! Options of sockets: those that concern the engine ([`known`]), those that are refused
-//! ([`refusal`]), and those that count for each datagram by itself ([`per_datagram`]).
+//! ([`refusal`]), those that count for each datagram by itself ([`per_datagram`]), and which flags of
+//! SO_TIMESTAMPING are done ([`timestamping`]).
 //!
 //! `setsockopt` and `getsockopt` of `preload` ask here; what the kernel socket behind a
 //! descriptor is told, and with which bytes, is theirs.
@@ -7,6 +8,7 @@
 pub mod known;
 pub mod per_datagram;
 mod policy;
+pub mod timestamping;
 
 use libc::c_int;
 pub use policy::refusal;

@@ -1,15 +1,18 @@
 //! MSG_ERRQUEUE: the reports of ICMP errors that a program has asked for by IP_RECVERR
-//! or IPV6_RECVERR, and the notices of its sends with MSG_ZEROCOPY. `recv` and `recvmsg`
+//! or IPV6_RECVERR, the notices of its sends with MSG_ZEROCOPY, and when they left
+//! (SO_TIMESTAMPING). `recv` and `recvmsg`
 //! come here.
 
 use crate::address::Native;
 use crate::calls::control::Filling;
+use crate::calls::wall_clock::stamps_of_software;
 use crate::calls::{last_error, refused};
 use crate::cancel::held;
 use crate::real;
 use crate::user::{Message, Out, Zero};
 use libc::{c_int, sock_extended_err, sockaddr_in, sockaddr_in6};
-use longshore_hostif::{ErrorReport, Notice};
+use longshore_hostif::{ErrorReport, Notice, SentStamp, SentStampKind};
+use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Socket, SocketError};
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 // Of linux/errqueue.h.
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
+const SO_EE_ORIGIN_TIMESTAMPING: u8 = 4;
 
 /// A report, as [`next`] found it.
 pub(crate) enum Found {
@@ -76,10 +80,15 @@ pub(crate) fn recv_message(
             return Ok(0);
         }
     };
+    m.msg_flags = libc::MSG_ERRQUEUE;
+    if let Some(stamp) = &report.stamp {
+        m.msg_namelen = 0;
+        write_stamp(m, socket, (&report, stamp));
+        return Ok(0);
+    }
     let to = destination(&report, socket);
     let name = m.msg_name;
     to.copy_out(name, Out::from(&mut m.msg_namelen))?;
-    m.msg_flags = libc::MSG_ERRQUEUE;
     if room < len {
         m.msg_flags |= libc::MSG_TRUNC;
     }
@@ -136,8 +145,12 @@ impl Offender for sockaddr_in6 {
 }
 
 fn put<A: Offender>(message: &mut Message<'_>, error: sock_extended_err, offender: A) {
+    put_behind(Filling::new(message), error, offender);
+}
+
+/// As `put`, behind what is there.
+fn put_behind<A: Offender>(mut filling: Filling<'_, '_>, error: sock_extended_err, offender: A) {
     let (level, kind) = A::MESSAGE;
-    let mut filling = Filling::new(message);
     filling.add(level, kind, Value { error, offender });
     filling.finish();
 }
@@ -160,5 +173,51 @@ fn write_notice(message: &mut Message<'_>, socket: &Socket, notice: &Notice) {
         put(message, error, sockaddr_in6::zero());
     } else {
         put(message, error, sockaddr_in::zero());
+    }
+}
+
+/// Says when what was sent left, or was acknowledged. The packet itself is not looped back: a program
+/// that has not refused it (SOF_TIMESTAMPING_OPT_TSONLY) is told that it was cut off.
+fn write_stamp(
+    message: &mut Message<'_>,
+    socket: &Socket,
+    (report, stamp): (&ErrorReport, &SentStamp),
+) {
+    let flags = Flags::of_bits(socket.more_bits());
+    let has_packet = !flags.contains(Flags::OPT_TSONLY);
+    if has_packet {
+        message.msg_flags |= libc::MSG_TRUNC;
+    }
+    let error = sock_extended_err {
+        ee_errno: u32::from(report.errno),
+        ee_origin: SO_EE_ORIGIN_TIMESTAMPING,
+        ee_type: report.kind,
+        ee_code: report.code,
+        ee_pad: 0,
+        ee_info: report.info,
+        ee_data: stamp.key,
+    };
+    let mut filling = Filling::new(message);
+    if flags.contains(Flags::SOFTWARE) {
+        filling.add(
+            libc::SOL_SOCKET,
+            libc::SCM_TIMESTAMPING,
+            stamps_of_software(stamp.at_ns),
+        );
+    }
+    // As Linux has it, where the packet left from, if it has left.
+    let has_left = report.info != SentStampKind::Acknowledged as u32;
+    let is_told = has_packet && has_left && (socket.is_v6() || flags.contains(Flags::OPT_CMSG));
+    let local = socket.addresses().local().filter(|_| is_told);
+    let own = local.map(|local| {
+        let own = SocketAddr::new(local.ip(), 0);
+        Native::of_engine(own, socket.is_v6())
+    });
+    if socket.is_v6() {
+        let own = own.map_or_else(sockaddr_in6::zero, |o| o.whole());
+        put_behind(filling, error, own);
+    } else {
+        let own = own.map_or_else(sockaddr_in::zero, |o| o.whole());
+        put_behind(filling, error, own);
     }
 }

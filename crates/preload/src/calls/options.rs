@@ -5,6 +5,7 @@
 
 mod device;
 pub mod get;
+mod timestamping;
 
 use crate::address::{self, Given};
 use crate::calls::{answer, groups, last_error, refused};
@@ -102,6 +103,10 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         if let Some(known) = known.filter(|k| matches!(k.what, What::Name)) {
             let place = congestion::read(value, len)?;
             return congestion::set(fd, socket.as_ref(), known, place).map(|()| 0);
+        }
+        if let Some(known) = known.filter(|k| matches!(k.what, What::Timestamping)) {
+            let of = (socket.as_ref(), stream);
+            return timestamping::set(fd, of, known, (value, len)).map(|()| 0);
         }
         let least_mtu = known
             .filter(|k| matches!(k.what, What::LeastMtu))

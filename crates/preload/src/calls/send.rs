@@ -263,7 +263,14 @@ fn send_stream(
     flags: c_int,
     copied: &Cell<bool>,
 ) -> Result<usize, SocketError> {
-    let sending = sending(flags);
+    let mut sending = sending(flags);
+    if !socket.send_stream().stamped_when().is_empty() {
+        // Of what waits for room, all is stamped with the last piece.
+        sending |= match must_not_wait(fd, flags) {
+            true => Sending::STAMPED_IN_PART,
+            false => Sending::STAMPED,
+        };
+    }
     let send = |parts: &[IoSlice<'_>]| page_exchange::send(socket, parts, sending, copied);
     let total: usize = parts.iter().map(|p| p.len()).sum();
     if socket.is_early() && !must_not_wait(fd, flags) {

@@ -18,3 +18,9 @@ pub(super) fn timespec_of(ns: u64) -> [i64; 2] {
 pub(super) fn timeval_of([seconds, nanos]: [i64; 2]) -> [i64; 2] {
     [seconds, nanos / 1000]
 }
+
+/// A time as SO_TIMESTAMPING tells it (`struct scm_timestamping`): that of software first, and none of
+/// hardware.
+pub(super) fn stamps_of_software(ns: u64) -> [[i64; 2]; 3] {
+    [timespec_of(ns), [0; 2], [0; 2]]
+}

@@ -21,6 +21,7 @@ pub(crate) use longshore_posix::options::known::{
     CLASS, CLASS6, HOPS, HOPS6, Known, PACKET_INFO, PACKET_INFO6,
 };
 pub(crate) use longshore_posix::options::known::{RECEIVE_TIMEOUT, REUSE_ADDRESS, REUSE_PORT};
+use longshore_posix::options::timestamping::Flags;
 use longshore_posix::options::{known, per_datagram};
 use longshore_sockets::{Socket, SocketError, WaitLimit, host_bits, is_confined, more_bits};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -151,6 +152,12 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
             Some((O::NotSentLowat, bytes.into()))
         }
         What::Interface => device::note(value, socket).map(|i| (O::Interface, i as u64)),
+        What::Timestamping => {
+            // With this bit it may be another that was set, and this have no flags.
+            let flags = Flags::of_value(value.cast_unsigned(), !socket.is_datagram());
+            flags.unwrap_or_default().keep(socket);
+            None
+        }
         What::Linger
         | What::LowWater
         | What::PeekOffset

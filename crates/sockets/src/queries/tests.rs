@@ -135,6 +135,7 @@ fn an_error_report_is_copied_as_far_as_there_is_room() {
         info: 0,
         to: Engine::address(7),
         offender: None,
+        stamp: None,
     };
     let mut bytes = report.encode().to_vec();
     bytes.extend_from_slice(b"quoted");

@@ -75,6 +75,9 @@ impl Reserved<'_> {
         let edge = self.edge + self.len as u64;
         let (socket, block) = (self.stream.socket, self.stream.block);
         block.snd.edge.store(edge, Ordering::Release);
+        if sending.contains(Sending::STAMPED) {
+            self.stream.ask_for_stamps(edge)?;
+        }
         let ends_record = sending.contains(Sending::RECORD_END);
         let mut flags = flags_of_written(block, sending.contains(Sending::MORE));
         flags.set(EdgeFlags::RECORD_END, ends_record);

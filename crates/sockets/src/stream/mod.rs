@@ -11,6 +11,7 @@ mod prepare;
 mod recv;
 mod send;
 mod sending;
+mod stamps;
 mod urgent;
 
 pub use file::{Appended, SharedFile};
@@ -22,6 +23,7 @@ pub use prepare::{MOST_PREPARED, Prepared};
 pub use recv::{Peeked, ReceiveStream};
 pub use send::{Reserved, SendStream};
 pub use sending::Sending;
+pub use stamps::StampedWhen;
 pub use urgent::UrgentData;
 
 use crate::errors::SocketError;

@@ -284,6 +284,9 @@ impl<'a> SendStream<'a> {
         }
         if written < total {
             sending -= Sending::RECORD_END;
+            if !sending.contains(Sending::STAMPED_IN_PART) {
+                sending -= Sending::STAMPED;
+            }
         }
         reserved.finish(written, sending)?;
         if written < total {

@@ -10,6 +10,11 @@ bitflags::bitflags! {
         const URGENT = 2;
         /// They end a record: no segment has them and what follows (MSG_EOR).
         const RECORD_END = 4;
+        /// It is to be told when all of them have left and were acknowledged, as the socket's
+        /// program has asked (SO_TIMESTAMPING).
+        const STAMPED = 8;
+        /// The same of so many of them as there is room for.
+        const STAMPED_IN_PART = 24;
     }
 }
 

@@ -54,6 +54,7 @@ impl ReportedError<'_> {
             info: reported.info,
             to: SocketAddr::new(self.error.destination, self.error.dst_port),
             offender: Some(self.offender),
+            stamp: None,
         }
     }
 }
@@ -102,6 +103,7 @@ impl Socket {
             info: mtu as u32,
             to: SocketAddr::new(to.0, port),
             offender: None,
+            stamp: None,
         };
         self.keep_report(report, reporter);
     }
@@ -109,13 +111,7 @@ impl Socket {
     /// Keeps a report that makes no pending error: the socket has an error to tell of all the same.
     fn keep_report(&mut self, report: ErrorReport, reporter: Reporter<'_>) {
         self.errors.put(report, &[], reporter.counters);
-        let (kept, mut edges) = (self.errors.len(), self.kind.edges());
-        edges.flags |= EdgeFlags::SOFT_ERROR;
-        self.note_reported(reporter.now);
-        if let Some(s) = reporter.sessions.get_mut(self.session) {
-            s.host.blocks().set_error_reports(self.id, kept);
-            self.put_edges(&mut s.host, edges);
-        }
+        self.tell_of_reports(reporter);
     }
 
     /// An error about a datagram of its: a connected socket gets it if it will not pass by
@@ -188,7 +184,11 @@ impl Socket {
             payload,
         }) = self.errors.take_oldest()
         else {
-            return Ok(0);
+            let Some(report) = self.take_sent_stamp() else {
+                return Ok(0);
+            };
+            host.blocks().set_error_reports(self.id, self.errors.len());
+            return Ok(host.write_mailbox(channel, &report.encode()));
         };
         let mut bytes = [0; ERROR_HEADER + ERROR_PAYLOAD];
         bytes[..ERROR_HEADER].copy_from_slice(&report.encode());
@@ -213,7 +213,10 @@ impl Socket {
             && self.has_block()
             && let Some(s) = sessions.get(self.session)
         {
-            s.host.blocks().forget_error_reports(self.id.index);
+            // What else there is to tell stays.
+            s.host
+                .blocks()
+                .set_error_reports(self.id, self.errors.len());
         }
     }
 }

@@ -62,10 +62,11 @@ pub(crate) fn not_sent_of(options: &Options, tcb: &Tcb) -> NotSent {
 }
 
 impl Socket {
-    /// Whether the program waits for something of its stream, by a mark or by whole messages.
+    /// Whether the program waits for something of its stream, by a mark or by whole messages, or for
+    /// the time at which it is sent.
     #[inline]
     pub(crate) fn has_marks(&self) -> bool {
-        self.options.have_lowat() || self.messages.is_some()
+        self.options.have_lowat() || self.messages.is_some() || self.waits_for_stamps()
     }
 }
 

@@ -104,7 +104,11 @@ impl Options {
             }
             O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
             // Kept with the socket, and of the socket.
-            O::ReceiveMessages | O::ReceiveMessagesWithin | O::PortOf => {}
+            O::ReceiveMessages
+            | O::ReceiveMessagesWithin
+            | O::PortOf
+            | O::SentKeys
+            | O::StampSent => {}
             O::DeferAccept => self.defer_accept_s = number,
             O::AcceptOnData => self.accept_on_data_ms = number.min(60_000) as u16,
             O::QuickAck => self.tcp.delay.quickack = on,

@@ -12,7 +12,7 @@ use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
 
 /// The answer to a question: an errno, and what is in the mailbox.
-fn asks(single: &mut Single, socket: SocketId, query: Query) -> (u16, Vec<u8>) {
+pub(super) fn asks(single: &mut Single, socket: SocketId, query: Query) -> (u16, Vec<u8>) {
     single.discard_completions();
     let (tag, waiter) = (77, None);
     single.ask(

@@ -13,6 +13,7 @@ use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_hostif::SocketState;
 use longshore_posix::options::known::{self, What};
+use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Socket, host_bits};
 
 /// SO_RCVTIMEO with a structure of its own, which is the same on 64-bit machines.
@@ -152,6 +153,13 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
         }
         // A negative number that it was set to, the kernel keeps.
         libc::SO_PEEK_OFF => give(&socket.peek_offset().get()?.to_ne_bytes()),
+        libc::SO_TIMESTAMPING => {
+            // The second number names a clock of hardware.
+            let flags = Flags::of_bits(socket.more_bits()).bits();
+            let mut bytes = [0; 8];
+            bytes[..4].copy_from_slice(&flags.to_ne_bytes());
+            give(&bytes);
+        }
         libc::SO_ACCEPTCONN => give(&i32::from(socket.is_listening()).to_ne_bytes()),
         // As Linux has it, it is what the connection has come to, unless the program has set it.
         libc::SO_SNDBUF if has_connection(socket) && !is_set(socket, name) => {

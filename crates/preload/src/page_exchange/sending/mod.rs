@@ -107,7 +107,7 @@ pub(crate) fn send(
     if let [part] = parts
         && part.len() >= PAGE
         && (least()..=MOST_AT_ONCE).contains(&part.len())
-        && !sending.intersects(Sending::URGENT | Sending::RECORD_END)
+        && !sending.intersects(Sending::URGENT | Sending::RECORD_END | Sending::STAMPED)
         && !is_confined()
         && socket.send_stream().takes_ranges()
         && let Some(n) = send_pages(socket, part, sending, copied)?

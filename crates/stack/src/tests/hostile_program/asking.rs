@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// All that there are.
-const OPTIONS: [OptionName; 41] = [
+const OPTIONS: [OptionName; 43] = [
     OptionName::NoDelay,
     OptionName::Cork,
     OptionName::KeepAlive,
@@ -50,6 +50,8 @@ const OPTIONS: [OptionName; 41] = [
     OptionName::AcceptOnData,
     OptionName::PortOf,
     OptionName::Interface,
+    OptionName::SentKeys,
+    OptionName::StampSent,
 ];
 
 impl Hostile {

@@ -1,0 +1,83 @@
+//! When what a program has written left, and was acknowledged: told as reports, once each.
+
+use super::off_path::{GEOMETRY, accepted};
+use super::questions::asks;
+use super::single::Single;
+use longshore_hostif::{ErrorReport, OptionName, Query, SocketId, SocketKind};
+use longshore_wire::tcp::TcpHeader;
+use std::sync::atomic::Ordering;
+
+const WHEN: u64 = 7 << 48;
+
+/// What is told of a socket's: what it is about, and of which byte.
+fn told(single: &mut Single, socket: SocketId) -> Option<(u32, u32)> {
+    let (errno, bytes) = asks(single, socket, Query::Error);
+    assert_eq!(errno, 0);
+    let (report, quoted) = ErrorReport::decode(&bytes)?;
+    let stamp = report.stamp.expect("no error");
+    assert!(stamp.at_ns != 0 && quoted.is_empty());
+    assert_eq!((report.errno, report.offender), (42, None));
+    Some((report.info, stamp.key))
+}
+
+fn kept(single: &Single, socket: SocketId) -> u32 {
+    let block = single.arena.block(socket.index);
+    block.errors.load(Ordering::Relaxed)
+}
+
+/// A connection whose program has sent 100 bytes, and asks about 500 more.
+fn asking(single: &mut Single, socket: SocketId) {
+    single.write(socket, 0, &[7; 100]);
+    single.turn();
+    assert_eq!(kept(single, socket), 0);
+    single.set(socket, OptionName::SentKeys, 2);
+    single.set(socket, OptionName::StampSent, 600 | WHEN);
+    single.write(socket, 100, &[8; 500]);
+    single.turn();
+}
+
+#[test]
+fn the_times_of_a_write_over_the_wire_are_told_when_they_have_come() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    let peer = single.connect(0);
+    single.turn();
+    let socket = accepted(&mut single, listener, 0);
+    let nodelay = OptionName::NoDelay;
+    single.set(socket, nodelay, 1);
+    asking(&mut single, socket);
+    assert_eq!(kept(&single, socket), 2);
+    assert_eq!(told(&mut single, socket), Some((1, 499)));
+    assert_eq!(told(&mut single, socket), Some((0, 499)));
+    assert_eq!(
+        (told(&mut single, socket), kept(&single, socket)),
+        (None, 0)
+    );
+    for (acked, count) in [(599, 0), (600, 1)] {
+        let header = TcpHeader {
+            ack: peer.ack.add(acked),
+            ..peer.clone()
+        };
+        single.segment(&header, &[]);
+        single.turn();
+        assert_eq!(kept(&single, socket), count, "{acked}");
+    }
+    assert_eq!(told(&mut single, socket), Some((2, 499)));
+    assert_eq!(kept(&single, socket), 0);
+}
+
+#[test]
+fn what_one_socket_sends_another_of_the_engine_is_there_at_once() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    accepted(&mut single, listener, 0);
+    asking(&mut single, client);
+    assert_eq!(kept(&single, client), 3);
+    let all: Vec<_> = std::iter::from_fn(|| told(&mut single, client)).collect();
+    assert_eq!(all, [(1, 499), (0, 499), (2, 499)]);
+}
