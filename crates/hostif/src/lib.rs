@@ -22,6 +22,8 @@ mod abi;
 pub mod adapter;
 mod host;
 mod meter;
+#[cfg(test)]
+mod pattern;
 mod transport;
 
 pub use abi::inventory;

@@ -203,6 +203,7 @@ mod tests {
     use super::*;
     use crate::abi::Geometry;
     use crate::adapter::{AdapterSession, ReceiveStream};
+    use crate::pattern::pattern;
     use longshore_ring::EventfdSignaler;
     use std::sync::Arc;
 
@@ -270,7 +271,7 @@ mod tests {
     fn what_was_placed_is_copied() {
         let (mut adapter, host, id) = both();
         let mut stream = ReceiveStream::EMPTY;
-        let bytes: Vec<u8> = (0..CHUNK + 100).map(|i| i as u8).collect();
+        let bytes = pattern(CHUNK + 100);
         let slab = &mut adapter.receive;
         stream.place(0, 0, &bytes, slab, id.index).unwrap();
         let mut got = vec![0; CHUNK];

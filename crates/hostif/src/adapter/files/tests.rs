@@ -10,6 +10,7 @@ use crate::abi::{
 };
 use crate::adapter::{AdapterSession, NotMoved, ReceiveStream, ReportedRange};
 use crate::host::HostSession;
+use crate::pattern::pattern;
 use longshore_ring::{EventfdSignaler, SharedBytes};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::os::fd::AsFd;
@@ -42,11 +43,6 @@ fn file(bytes: &[u8]) -> (OwnedFd, FileId) {
 fn lend(adapter: &mut AdapterSession, fd: &OwnedFd, now: u64) -> Result<(), OfferedFile> {
     let file = OfferedFile::check(fd.as_fd().try_clone_to_owned().unwrap());
     adapter.send.lend_file(file.unwrap(), now)
-}
-
-/// Content by which it shows where it belongs.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
 }
 
 /// Gives the stream chunks, with `bytes` in them, as far as they go.

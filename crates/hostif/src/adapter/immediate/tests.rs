@@ -6,6 +6,7 @@ use crate::adapter::session::small;
 use crate::adapter::{AdapterSession, MAX_PIECES, Next, UnderWay};
 use crate::host::{HostChannel, HostSession};
 use crate::meter::Descriptors;
+use crate::pattern::pattern_from;
 use longshore_ring::Doorbell;
 use std::sync::Arc;
 
@@ -18,10 +19,6 @@ struct Both {
     doorbell: Doorbell,
     socket: SocketId,
     edge: u64,
-}
-
-fn byte(at: u64) -> u8 {
-    (at * 7 % 251) as u8
 }
 
 impl Both {
@@ -43,7 +40,7 @@ impl Both {
 
     /// Writes so many bytes, and says so with as much of it as immediate data.
     fn write(&mut self, len: usize, immediate: usize) {
-        let bytes: Vec<u8> = (self.edge..self.edge + len as u64).map(byte).collect();
+        let bytes = pattern_from(self.edge, len);
         assert_eq!(self.session.append(self.socket.index, &bytes), Ok(len));
         self.edge += len as u64;
         self.say(immediate);
@@ -97,7 +94,7 @@ impl Both {
         let mut got = vec![0; (range.end - range.start) as usize];
         let send = &self.adapter.send;
         assert!(send.copy_immediate_out(immediate, range.start, &mut got));
-        assert!(got.into_iter().eq(range.map(byte)));
+        assert_eq!(got, pattern_from(range.start, got.len()));
     }
 
     fn finds(&self, immediate: &Immediate, range: &Range<u64>) -> bool {
@@ -332,7 +329,7 @@ fn what_begins_in_immediate_data_goes_on_where_it_lies() {
             got.resize(at + piece.len(), 0);
             piece.copy_to(&mut got[at..]);
         }
-        assert!(got.into_iter().eq(range.map(byte)));
+        assert_eq!(got, pattern_from(range.start, got.len()));
         (count, from_it)
     };
     for (range, pieces) in [

@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use crate::abi::Geometry;
     use crate::meter::Moved;
+    use crate::pattern::pattern;
     use crate::transport::Arena;
     use std::sync::Arc;
 
@@ -126,7 +127,7 @@ mod tests {
             stream.reserve(0, at, len, &mut slab, 3).unwrap();
             let rooms = stream.rooms(at, len, &slab).unwrap();
             assert_eq!(rooms.len(), len);
-            let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            let bytes = pattern(len);
             rooms.fill(&bytes);
             stream.take_in_place(0, at, len, &slab);
             assert_eq!(copied(&stream, at, len, &slab), bytes);

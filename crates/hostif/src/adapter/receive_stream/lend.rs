@@ -107,6 +107,7 @@ mod tests {
     };
     use crate::adapter::AdapterSession;
     use crate::host::HostSession;
+    use crate::pattern::pattern;
     use longshore_ring::EventfdSignaler;
 
     fn session(agreed: Agreed) -> (AdapterSession, HostSession, [SocketId; 2]) {
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn what_one_socket_wrote_another_reads_there() {
         let (mut adapter, host, [from, to]) = session(Agreed::OURS);
-        let bytes: Vec<u8> = (0..2 * CHUNK).map(|i| (i % 251) as u8).collect();
+        let bytes = pattern(2 * CHUNK);
         host.append(from.index, &bytes).unwrap();
         let mut stream = ReceiveStream::EMPTY;
         let entries = adapter.receive.entries_written();
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn what_was_lent_is_kept_where_more_can_be_placed() {
         let (mut adapter, host, [from, to]) = session(Agreed::OURS);
-        let bytes: Vec<u8> = (0..2 * CHUNK).map(|i| (i % 251) as u8).collect();
+        let bytes = pattern(2 * CHUNK);
         host.append(from.index, &bytes).unwrap();
         let mut stream = ReceiveStream::EMPTY;
         let slab = &mut adapter.receive;

@@ -4,6 +4,7 @@ use super::*;
 use crate::abi::{Address, Agreed, DATAGRAM_HEADER, DatagramRecord, Features, Geometry};
 use crate::adapter::{AdapterSession, ReceiveStream};
 use crate::host::HostSession;
+use crate::pattern::pattern;
 use longshore_ring::EventfdSignaler;
 
 fn streams() -> SendStreams {
@@ -96,11 +97,6 @@ fn a_record_is_copied_out_across_chunks() {
 
 const INDEX: u32 = 1;
 const SOURCE: u32 = 2;
-
-/// Bytes by which it shows where they belong.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at % 251) as u8).collect()
-}
 
 /// A session in which what one socket has received may be sent by another.
 fn session() -> (AdapterSession, HostSession) {

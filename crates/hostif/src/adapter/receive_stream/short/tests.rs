@@ -10,6 +10,7 @@ use crate::abi::{
 use crate::adapter::session::small;
 use crate::adapter::{AdapterSession, Placed, ReceiveStream, Subscribers};
 use crate::host::{HostChannel, HostSession};
+use crate::pattern::pattern;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -461,7 +462,7 @@ fn the_adapter_reads_what_it_tells() {
         let found = both.stream.copy_out(at, &mut to, &both.adapter.receive);
         found.then_some(to)
     };
-    let whole: Vec<u8> = (0..CHUNK + 300).map(|i| (i % 251) as u8).collect();
+    let whole = pattern(CHUNK + 300);
     assert!(!both.arrive(0, &whole[..CHUNK + 100]));
     both.report(&[FIRST]);
     both.take(0, true);
