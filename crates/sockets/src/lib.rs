@@ -24,7 +24,7 @@
 //!
 //! | part | what it has | files |
 //! | --- | --- | --- |
-//! | [`SendStream`] | bytes that are written, their chunks, ranges of files | `stream/send`, `file`, `prepare`, `in_place` |
+//! | [`SendStream`] | bytes that are written, their chunks, ranges of files | `stream/send`, `file`, `prepare`, `in_place`, `stamps` |
 //! | [`ReceiveStream`] | bytes that have come, and how far they were read | `stream/recv` |
 //! | [`UrgentData`] | the byte that stands apart (MSG_OOB) | `stream/urgent` |
 //! | [`PeekOffset`] | where MSG_PEEK begins to look | `stream/peek_offset` |

@@ -46,6 +46,7 @@
 //! | `output`, `address_pair`, `link` | packets out: headers, routes, neighbors; addresses from servers and routers; a link that has come back |
 //! | `socket/kind`, `socket/bound` | what of a socket depends on its kind, and what it is bound to |
 //! | `socket/errors`, `error_queue` | ICMP errors, as they are reported to programs |
+//! | `socket/sent`, `send_stamps` | when what was sent left, as it is reported beside them |
 //! | `groups` | multicast and broadcasts |
 //! | `socket/buffers`, `memory_pressure`, `returns`, `quiet` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
