@@ -495,3 +495,61 @@ fn a_port_of_the_privileged_is_refused() {
         host
     });
 }
+
+/// Fills the ring of answers of a process, which takes none, in turns of this time: its requests are
+/// stalled then.
+fn stall(world: &mut Turned, channel: &mut HostChannel, doorbell: &Doorbell, at: u64) {
+    (0..1_024).for_each(|tag| channel.put(&question(tag)).unwrap());
+    channel.publish(doorbell, false);
+    for _ in 0..8 {
+        world.engine.turn_at(Instant(at)).unwrap();
+    }
+}
+
+/// How often a channel was found stalled, and when one is looked at again, after `start`.
+fn stalls(world: &Turned, start: u64) -> (u64, u64) {
+    let until = world.engine.intake.stalled.until().0;
+    let count = world.engine.stack.counters.sessions.stalled_channels;
+    (count, until - start)
+}
+
+#[test]
+fn sessions_that_take_no_answers_are_looked_at_each_in_its_own_time() {
+    let mut world = Turned::new();
+    let mut hosts: [Host; 2] = world.programs();
+    world.run_pending();
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    for (host, at) in hosts.iter_mut().zip([start, start + 100]) {
+        stall(&mut world, &mut host.channel, &host.doorbell, at);
+    }
+    assert_eq!(stalls(&world, start), (2, 200));
+    let expected = [(200, 3, 300), (300, 4, 400), (400, 5, 500), (500, 6, 800)];
+    for (at, count, until) in expected {
+        world.engine.turn_at(Instant(start + at)).unwrap();
+        assert_eq!(stalls(&world, start), (count, until), "at {at}");
+    }
+}
+
+#[test]
+fn processes_of_a_session_that_take_no_answers_are_looked_at_together() {
+    let (mut world, mut host, _) = quiet();
+    let _process = Member::new(&mut world, &host, 1);
+    world.run_pending();
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    stall(&mut world, &mut host.channel, &host.doorbell, start);
+    let mut other = HostChannel::new(host.arena.clone(), 1);
+    stall(&mut world, &mut other, &host.doorbell, start + 100);
+    assert_eq!(stalls(&world, start), (2, 200));
+    for (at, count, until) in [(200, 4, 400), (400, 6, 1_200)] {
+        world.engine.turn_at(Instant(start + at)).unwrap();
+        assert_eq!(stalls(&world, start), (count, until), "at {at}");
+        let session = world.engine.programs.sessions.get(0).unwrap();
+        assert_eq!(session.stalled, [0, 1]);
+    }
+    // One of them publishes more: it is found stalled again, and is still looked at once.
+    host.channel.flag();
+    world.engine.turn_at(Instant(start + 401)).unwrap();
+    assert_eq!(stalls(&world, start).0, 7);
+    let session = world.engine.programs.sessions.get(0).unwrap();
+    assert_eq!(session.stalled, [0, 1]);
+}
