@@ -31,8 +31,8 @@ use longshore_wire::tcp6::CachedHeaders6;
 use std::hint::black_box;
 use std::sync::Arc;
 use whole::{
-    FULL_OF_IPV6, SMALL, Version, Whole, frame, whole, whole_alone, whole_beside, whole_of,
-    whole_sending,
+    FULL_OF_IPV6, Others, SMALL, Version, Whole, frame, whole, whole_alone, whole_among,
+    whole_asked, whole_beside, whole_connecting, whole_of, whole_sending,
 };
 
 /// From one look over the sessions to the next, and more.
@@ -382,6 +382,19 @@ fn frame_to_stream(mut all: Box<(Whole, RxMeta)>) -> Box<(Whole, RxMeta)> {
 #[bench::data_segment(whole(true, FULL, true))]
 #[bench::nothing_beside_a_thousand_sessions(whole_beside(1_000, false))]
 #[bench::data_segment_beside_a_thousand_sessions(whole_beside(1_000, true))]
+#[bench::nothing_among_256_processes(args = (whole_among(256, false)), teardown = woke_nobody)]
+#[bench::data_segment_among_256_processes(args = (whole_among(256, true)), teardown = woke_nobody)]
+#[bench::connection(args = (whole_connecting(3)), teardown = woke_one)]
+#[bench::connection_among_256_processes(args = (whole_connecting(256)), teardown = woke_one)]
+#[bench::question(args = (whole_asked(Others::default())), teardown = has_answered)]
+#[bench::question_beside_a_thousand_sessions(
+    args = (whole_asked(Others { sessions: 1_000, processes: 0 })),
+    teardown = has_answered
+)]
+#[bench::question_among_256_processes(
+    args = (whole_asked(Others { sessions: 1, processes: 256 })),
+    teardown = has_answered
+)]
 #[bench::send(args = (whole_sending(Version::V4, FULL)), teardown = has_sent_a_full_segment)]
 #[bench::send_of_one_byte(args = (whole_sending(Version::V4, 1)), teardown = has_sent_one_byte)]
 #[bench::send_of_ipv6(
@@ -393,6 +406,18 @@ fn whole_turn(mut whole: Box<Whole>) -> Box<Whole> {
     let _ = black_box(whole.engine.turn_of(at_us));
     black_box((&whole.host, &whole.wire));
     whole
+}
+
+fn woke_nobody(mut whole: Box<Whole>) {
+    assert_eq!(whole.woken_for_connection(), (0, false));
+}
+
+fn woke_one(mut whole: Box<Whole>) {
+    assert_eq!(whole.woken_for_connection(), (1, true));
+}
+
+fn has_answered(mut whole: Box<Whole>) {
+    assert!(whole.has_answered());
 }
 
 fn has_sent_a_full_segment(mut whole: Box<Whole>) {

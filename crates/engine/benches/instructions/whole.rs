@@ -1,6 +1,10 @@
 //! A whole engine on a wire in memory with one accepted connection, and the frames of its peer:
 //! what the counts of frames and of turns begin with.
 
+mod processes;
+
+pub(crate) use processes::{whole_among, whole_asked, whole_connecting};
+
 use crate::common::Host;
 use longshore_engine::bench::segments::{FULL, MSS, PEER, US, data_header, ip_header};
 use longshore_engine::{Config, Engine};
@@ -16,6 +20,7 @@ use longshore_wire::ipv4::protocol;
 use longshore_wire::ipv6::{self, Ipv6Header};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 use longshore_wire::{MacAddr, arp};
+use processes::Processes;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,7 +64,19 @@ pub(crate) struct Whole {
     pub(crate) at_us: u64,
     _dir: tempfile::TempDir,
     socket: SocketId,
-    _idle: Vec<Host>,
+    idle: Vec<Host>,
+    listener: SocketId,
+    processes: Processes,
+}
+
+/// Who uses the engine beside the program that is looked at.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Others {
+    /// Sessions that ask for nothing, though they have sockets.
+    pub(crate) sessions: usize,
+    /// Processes that have the program's listener, with itself; 0 if it is alone. Each of them has
+    /// a thread that sleeps until a connection comes.
+    pub(crate) processes: usize,
 }
 
 /// The version of IP that the whole packet is of.
@@ -160,13 +177,18 @@ pub(crate) fn whole(waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
 
 /// As `whole`, beside so many sessions that ask for nothing, though they have sockets.
 pub(crate) fn whole_beside(idle: usize, waiting: bool) -> Box<Whole> {
-    whole_of_many(idle, Version::V4, waiting, FULL, true)
+    let others = Others {
+        sessions: idle,
+        ..Others::default()
+    };
+    whole_of_many(others, Version::V4, waiting, FULL, true)
 }
 
 /// As `whole`, with the next segment in hand, where the engine has no other session and will have
 /// none.
 pub(crate) fn whole_alone(version: Version, payload: usize) -> Box<Whole> {
-    whole_in(Start::new(0, version, true), false, payload, true)
+    let start = Start::new(Others::default(), version, true);
+    whole_in(start, false, payload, true)
 }
 
 /// As `whole`, where the program has sent so many bytes, which the next turn takes.
@@ -210,36 +232,27 @@ pub(crate) fn whole_of(
     payload: usize,
     unread: bool,
 ) -> Box<Whole> {
-    whole_of_many(0, version, waiting, payload, unread)
+    whole_of_many(Others::default(), version, waiting, payload, unread)
 }
 
 pub(crate) fn whole_of_many(
-    idle: usize,
+    others: Others,
     version: Version,
     waiting: bool,
     payload: usize,
     unread: bool,
 ) -> Box<Whole> {
-    whole_in(Start::new(idle, version, false), waiting, payload, unread)
+    whole_in(Start::new(others, version, false), waiting, payload, unread)
 }
 
 fn whole_in(mut start: Start, waiting: bool, payload: usize, unread: bool) -> Box<Whole> {
-    let socket = start.accept();
+    let socket = start.accept_first();
     start.receive_some(socket, unread);
     let next = start.segment(payload);
     if waiting {
         start.send(&next);
     }
-    Box::new(Whole {
-        engine: start.engine,
-        host: start.host,
-        wire: start.wire,
-        next,
-        at_us: start.at_us,
-        _dir: start.dir,
-        socket,
-        _idle: start.idle,
-    })
+    start.end(next, socket)
 }
 
 /// An engine on its way to be a [`Whole`].
@@ -249,6 +262,7 @@ struct Start {
     wire: MemoryPort,
     host: Host,
     listener: SocketId,
+    processes: Processes,
     idle: Vec<Host>,
     dir: tempfile::TempDir,
     at_us: u64,
@@ -260,9 +274,8 @@ struct Start {
 }
 
 impl Start {
-    /// An engine, a program that listens, and so many others that ask for nothing; or an engine
-    /// that is that program's alone.
-    fn new(idle: usize, version: Version, private: bool) -> Self {
+    /// An engine, a program that listens, and others; or an engine that is that program's alone.
+    fn new(others: Others, version: Version, private: bool) -> Self {
         let (address, local) = match version {
             Version::V4 => ("10.0.0.1/24", "10.0.0.1:80"),
             Version::V6 => ("fd00::1/64", "[fd00::1]:80"),
@@ -274,7 +287,8 @@ impl Start {
             ..MemoryConfig::default()
         });
         let mut engine =
-            Engine::new(config(port, address, path.clone(), private)).expect("an engine");
+            Engine::new(config(port, address, path.clone(), private, others)).expect("an engine");
+        let idle = others.sessions;
         let program = std::thread::spawn(move || programs(&path, version, local, idle));
         while !program.is_finished() {
             engine
@@ -288,10 +302,11 @@ impl Start {
             wire,
             host,
             listener,
+            processes: Processes::default(),
             idle,
             dir,
             at_us: BEGIN_US,
-            seq: 100,
+            seq: 0,
             ack: 0,
             answer: vec![0; 70_000],
         };
@@ -300,7 +315,25 @@ impl Start {
         start.turn();
         // Those that ask for nothing are looked at in vain for a while.
         (0..2 * start.idle.len()).for_each(|_| start.turn());
+        if others.processes != 0 {
+            start.share_listener(others.processes);
+        }
         start
+    }
+
+    fn end(self, next: Vec<u8>, socket: SocketId) -> Box<Whole> {
+        Box::new(Whole {
+            engine: self.engine,
+            host: self.host,
+            wire: self.wire,
+            next,
+            at_us: self.at_us,
+            _dir: self.dir,
+            socket,
+            idle: self.idle,
+            listener: self.listener,
+            processes: self.processes,
+        })
     }
 
     fn turn(&mut self) {
@@ -317,10 +350,18 @@ impl Start {
         frame(self.version, &data_header(self.seq, self.ack), payload)
     }
 
-    /// A connection comes in and is accepted.
-    fn accept(&mut self) -> SocketId {
+    /// The connection that all segments are of comes in and is accepted.
+    fn accept_first(&mut self) -> SocketId {
         self.send(&introduction(self.version));
-        let mut syn = data_header(self.seq, 0);
+        let ack = self.begin_connection(data_header(0, 0).src_port);
+        (self.seq, self.ack) = (ack.seq.0, ack.ack.0);
+        self.accept(&ack)
+    }
+
+    /// The peer begins to connect from this port; the segment by which it ends the handshake.
+    fn begin_connection(&mut self, from: u16) -> TcpHeader {
+        let mut syn = data_header(100, 0);
+        syn.src_port = from;
         syn.flags = TcpFlags::SYN;
         syn.options = TcpOptions {
             mss: Some(MSS),
@@ -341,12 +382,22 @@ impl Start {
                 break h.seq;
             }
         };
-        (self.seq, self.ack) = (self.seq + 1, iss.add(1).0);
-        let mut ack = data_header(self.seq, self.ack);
+        let mut ack = data_header(101, iss.add(1).0);
+        ack.src_port = from;
         ack.flags = TcpFlags::ACK;
-        self.send(&frame(self.version, &ack, 0));
+        ack
+    }
+
+    /// The peer ends a handshake, and the connection is accepted.
+    fn accept(&mut self, ack: &TcpHeader) -> SocketId {
+        self.send(&frame(self.version, ack, 0));
         self.turn();
-        self.host.accept(self.listener).socket
+        if !self.processes.is_empty() {
+            (0..processes::SETTLING).for_each(|_| self.turn());
+        }
+        let socket = self.host.accept(self.listener).socket;
+        self.processes.sleep(&self.host);
+        socket
     }
 
     /// The connection takes some segments and sends a byte; what came last remains `unread`, if
@@ -384,7 +435,13 @@ impl Start {
     }
 }
 
-fn config(port: MemoryPort, address: &str, socket: PathBuf, private: bool) -> Config {
+fn config(
+    port: MemoryPort,
+    address: &str,
+    socket: PathBuf,
+    private: bool,
+    others: Others,
+) -> Config {
     Config {
         port: Box::new(port),
         port_name: "memory".to_owned(),
@@ -396,7 +453,7 @@ fn config(port: MemoryPort, address: &str, socket: PathBuf, private: bool) -> Co
         cut_through: true,
         socket,
         control: None,
-        geometry: SMALL,
+        geometry: processes::geometry(others.processes),
         private,
         others_may_join: !private,
         users: Vec::new(),
