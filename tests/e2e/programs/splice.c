@@ -582,8 +582,30 @@ static void buffers_are_small(void) {
   }
 }
 
+/* Ends, offsets, flags and lengths that are none. */
+static void what_cannot_be_spliced(void) {
+  EACH_PAIR(mine, far) {
+    int pipes[2];
+    off_t at = 0;
+    SYS(pipe(pipes));
+    send_all(far, "bytes", 5);
+    OK(ready(mine, POLLIN, 10000) == POLLIN);
+    FAILS(splice(mine, 0, pipes[0], 0, 5, 0), EBADF);
+    FAILS(splice(pipes[1], 0, mine, 0, 5, 0), EBADF);
+    FAILS(splice(mine, 0, pipes[1], &at, 5, 0), ESPIPE);
+    FAILS(splice(mine, &at, pipes[1], 0, 5, 0), EINVAL);
+    FAILS(splice(pipes[0], &at, mine, 0, 5, 0), ESPIPE);
+    FAILS(splice(pipes[0], 0, mine, &at, 5, 0), EINVAL);
+    FAILS(splice(mine, 0, pipes[1], 0, 5, 16), EINVAL);
+    FAILS(splice(mine, 0, pipes[1], 0, -1, 0), EINVAL);
+    IS(splice(mine, 0, pipes[1], 0, 5, 15), 5);
+    SYS(close(pipes[0])), SYS(close(pipes[1]));
+  }
+}
+
 const struct check CHECKS[] = {
     {"much_passes", much_passes},
+    {"what_cannot_be_spliced", what_cannot_be_spliced},
     {"part_is_read", part_is_read},
     {"more_is_written", more_is_written},
     {"more_comes_before_and_behind", more_comes_before_and_behind},

@@ -468,6 +468,31 @@ static void sendfile_whole(void) {
   }
 }
 
+/* What is no file is not read: what comes out of a pipe would be lost where it cannot be sent. */
+static void sendfile_of_what_is_no_file(void) {
+  EACH_PAIR(mine, far) {
+    int pipes[2], counter = SYS(eventfd(7, 0)), directory = SYS(open("/", O_RDONLY));
+    off_t at = 0;
+    char buf[8];
+    uint64_t count;
+    SYS(pipe(pipes));
+    FAILS(sendfile(mine, pipes[0], 0, 5), EINVAL);
+    IS(write(pipes[1], "hello", 5), 5);
+    FAILS(sendfile(mine, pipes[0], 0, 5), EINVAL);
+    FAILS(sendfile(mine, pipes[0], &at, 5), ESPIPE);
+    IS(read(pipes[0], buf, 8), 5);
+    FAILS(sendfile(mine, counter, 0, 8), EINVAL);
+    IS(read(counter, &count, 8), 8);
+    IS(count, 7);
+    FAILS(sendfile(mine, directory, 0, 8), EINVAL);
+    FAILS(sendfile(mine, 999, 0, 0), EBADF);
+    int file = SYS(open("/proc/self/exe", O_RDONLY));
+    FAILS(sendfile(mine, file, 0, -1), EINVAL);
+    SYS(close(file));
+    SYS(close(pipes[0])), SYS(close(pipes[1])), SYS(close(counter)), SYS(close(directory));
+  }
+}
+
 static void sendfile_from_the_files_position(void) {
   int file = temporary_file(1000);
   EACH_PAIR(mine, far) {
@@ -694,6 +719,7 @@ const struct check CHECKS[] = {
     {"one_byte_at_a_time", one_byte_at_a_time},
     {"bytes_waiting", bytes_waiting},
     {"sendfile_whole", sendfile_whole},
+    {"sendfile_of_what_is_no_file", sendfile_of_what_is_no_file},
     {"sendfile_from_the_files_position", sendfile_from_the_files_position},
     {"sendfile_without_waiting", sendfile_without_waiting},
     {"splice_through_a_pipe", splice_through_a_pipe},

@@ -7,7 +7,7 @@ use crate::calls::{
 };
 use crate::cancel::held;
 use crate::user::{In, Out};
-use crate::{fds, kernel, pipes, real, signals};
+use crate::{fds, kernel, pipes, real, signals, vectors};
 use libc::{c_int, off_t, size_t, ssize_t};
 use longshore_hostif::{CHUNK, FileId};
 use longshore_sockets::{
@@ -65,6 +65,14 @@ fn send_from(
         // A socket is no file.
         return Err(refused(libc::EINVAL));
     }
+    if !offset.is_null() {
+        vectors::check(offset, size_of::<off_t>())?;
+    } else if !is_file(from)? {
+        return Err(refused(libc::EINVAL));
+    }
+    if count.cast_signed() < 0 {
+        return Err(refused(libc::EINVAL));
+    }
     let socket = fds::engine_or_closed(out)?;
     let mut at = offset.get();
     let sent = if socket.is_datagram() {
@@ -76,6 +84,16 @@ fn send_from(
         offset.put(at);
     }
     sent.map(|n| n as ssize_t)
+}
+
+/// Whether a descriptor is one that may be sent from, from where it stands: what is read of a pipe,
+/// or of an event counter, would be lost if it could not be sent.
+fn is_file(fd: c_int) -> Result<bool, SocketError> {
+    let stat = rustix::fs::fstat(crate::calls::borrow(fd)).map_err(SocketError::Refused)?;
+    Ok(matches!(
+        FileType::from_raw_mode(stat.st_mode),
+        FileType::RegularFile | FileType::BlockDevice | FileType::CharacterDevice
+    ))
 }
 
 /// `sendfile` of programs with 64-bit file offsets.

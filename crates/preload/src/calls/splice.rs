@@ -10,7 +10,7 @@ use crate::pipes::{self, Put};
 use crate::signals::{self, within};
 use crate::user::Out;
 
-use crate::{fds, real};
+use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, size_t, ssize_t};
 use longshore_sockets::{Socket, SocketError, is_confined};
 use rustix::event::PollFlags;
@@ -20,6 +20,9 @@ use std::io::IoSliceMut;
 
 /// Most bytes that go to a pipe at a time: what one holds unless its program has set otherwise.
 const MOST_OUT: usize = 64 * 1024;
+/// The flags that there are.
+const KNOWN: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
 /// What a pipe is made of.
 const PAGE: usize = 4096;
 
@@ -34,8 +37,7 @@ pub extern "C-unwind" fn splice(
     flags: c_uint,
 ) -> ssize_t {
     if fds::is_engines(from) || fds::is_engines(to) {
-        let offsets = (!from_at.is_null(), !to_at.is_null());
-        point(|| within(|| splice_ours(from, to, offsets, len, flags)))
+        point(|| within(|| splice_ours(from, to, (from_at, to_at), len, flags)))
     } else {
         // Elsewhere the pages of a pipe may stay for any time.
         pipes::leave(from);
@@ -44,27 +46,36 @@ pub extern "C-unwind" fn splice(
     }
 }
 
-/// `offsets` says whether the call has one for each end.
+/// With the offset of each end, of which none has any.
 fn splice_ours(
     from: c_int,
     to: c_int,
-    offsets: (bool, bool),
+    (from_at, to_at): (Out<'_, i64>, Out<'_, i64>),
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
     if len == 0 {
         return 0;
     }
+    if flags & !KNOWN != 0 {
+        return answer(|| Err(refused(libc::EINVAL)));
+    }
     let (source, sink) = (fds::engine(from), fds::engine(to));
     let work = || match (&source, &sink) {
-        // One end has to be a pipe, and a socket has no offset.
+        // One end has to be a pipe.
         (Some(_), Some(_)) => Err(refused(libc::EINVAL)),
-        (Some(_), _) if offsets.0 => Err(refused(libc::ESPIPE)),
-        (_, Some(_)) if offsets.1 => Err(refused(libc::ESPIPE)),
-        (Some(s), None) => out_of(from, s, Pipe::of(to, flags)?, len),
+        (Some(s), None) => {
+            let pipe = Pipe::of(to, flags, OFlags::WRONLY)?;
+            check_offsets(to_at, from_at)?;
+            check_length(len)?;
+            out_of(from, s, pipe, len)
+        }
         (None, Some(s)) => {
+            let pipe = Pipe::of(from, flags, OFlags::RDONLY)?;
+            check_offsets(from_at, to_at)?;
+            check_length(len)?;
             let more = flags & libc::SPLICE_F_MORE != 0;
-            let done = into(to, s, Pipe::of(from, flags)?, len, more);
+            let done = into(to, s, pipe, len, more);
             if done.is_err_and(|e| e.errno() == libc::EPIPE) && !s.is_datagram() {
                 signals::broken_pipe();
             }
@@ -73,6 +84,26 @@ fn splice_ours(
         (None, None) => Err(refused(libc::EBADF)),
     };
     answer(|| work().map(|n| n as ssize_t))
+}
+
+/// Refuses an offset for the pipe, which comes first, or for the socket.
+fn check_offsets(of_pipe: Out<'_, i64>, of_socket: Out<'_, i64>) -> Result<(), SocketError> {
+    if !of_pipe.is_null() {
+        return Err(refused(libc::ESPIPE));
+    }
+    if !of_socket.is_null() {
+        vectors::check(of_socket, size_of::<i64>())?;
+        return Err(refused(libc::EINVAL));
+    }
+    Ok(())
+}
+
+/// Refuses what is no length.
+fn check_length(len: size_t) -> Result<(), SocketError> {
+    match len.cast_signed() {
+        0.. => Ok(()),
+        _ => Err(refused(libc::EINVAL)),
+    }
 }
 
 /// The pipe of a call.
@@ -86,17 +117,19 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn of(fd: c_int, flags: c_uint) -> Result<Self, SocketError> {
+    /// The pipe of this descriptor, which `end` says is to be read or to be written to. Of the other
+    /// end a call that waits would wait for ever; one that does not finds nothing there.
+    fn of(fd: c_int, flags: c_uint, end: OFlags) -> Result<Self, SocketError> {
         let inode = pipes::inode_of(fd).map_or_else(|| inode_of_pipe(fd), Ok)?;
-        let is_nonblocking = || {
-            let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(fd));
-            flags.is_ok_and(|f| f.contains(OFlags::NONBLOCK))
-        };
-        Ok(Self {
-            fd,
-            inode,
-            no_wait: flags & libc::SPLICE_F_NONBLOCK != 0 || is_nonblocking(),
-        })
+        let mut no_wait = flags & libc::SPLICE_F_NONBLOCK != 0;
+        if !no_wait && let Ok(status) = rustix::fs::fcntl_getfl(crate::calls::borrow(fd)) {
+            let mode = status & OFlags::RWMODE;
+            if mode != end && mode != OFlags::RDWR {
+                return Err(refused(libc::EBADF));
+            }
+            no_wait = status.contains(OFlags::NONBLOCK);
+        }
+        Ok(Self { fd, inode, no_wait })
     }
 }
 
