@@ -23,6 +23,8 @@ bitflags::bitflags! {
         const RDNORM = 0x040;
         /// As OUT.
         const WRNORM = 0x100;
+        /// As OUT, of a datagram socket.
+        const WRBAND = 0x200;
         /// The peer will send no more.
         const RDHUP = 0x2000;
     }
@@ -72,6 +74,11 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
         ready |= Ready::ERR;
     }
     let datagram = flags.contains(BlockFlags::DATAGRAM);
+    let writable = if datagram {
+        writable | Ready::WRBAND
+    } else {
+        writable
+    };
     let over = !datagram
         && matches!(
             state,

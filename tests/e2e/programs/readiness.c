@@ -1105,6 +1105,27 @@ static void exclusive_is_for_adding_alone(void) {
   }
 }
 
+/* The other names of what can be read and written, by kinds of socket. */
+static void events_by_other_names(void) {
+  enum { NORMAL = POLLIN | POLLOUT, OTHER = POLLRDNORM | POLLRDBAND | POLLWRNORM | POLLWRBAND | POLLMSG };
+  struct sockaddr_in a = address(my_ip(), 0);
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  IS(ready(fd, NORMAL | OTHER, 0), POLLOUT | POLLWRNORM | POLLWRBAND);
+  SYS(bind(fd, A(a)));
+  a = name_of(fd);
+  IS(ready(fd, NORMAL | OTHER, 0), POLLOUT | POLLWRNORM | POLLWRBAND);
+  IS(says(epoll_with(fd, EPOLLWRBAND), fd, 0), EPOLLWRBAND);
+  IS(sendto(fd, "x", 1, 0, A(a)), 1);
+  IS(ready(fd, POLLIN, 10000), POLLIN);
+  IS(ready(fd, NORMAL | OTHER, 0), NORMAL | POLLRDNORM | POLLWRNORM | POLLWRBAND);
+  EACH_PAIR(mine, far) {
+    IS(ready(mine, NORMAL | OTHER, 0), POLLOUT | POLLWRNORM);
+    send_all(far, "x", 1);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
+    IS(ready(mine, NORMAL | OTHER, 0), NORMAL | POLLRDNORM | POLLWRNORM);
+  }
+}
+
 const struct check CHECKS[] = {
     {"level", level},
     {"level_out", level_out},
@@ -1115,6 +1136,7 @@ const struct check CHECKS[] = {
     {"edge_again_after_modify", edge_again_after_modify},
     {"oneshot", oneshot},
     {"nested", nested},
+    {"events_by_other_names", events_by_other_names},
     {"closed_within_another", closed_within_another},
     {"peer_half_close", peer_half_close},
     {"hangup_is_told_unasked", hangup_is_told_unasked},
