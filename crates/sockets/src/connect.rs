@@ -46,23 +46,8 @@ impl<'a> Connector<'a> {
         if self.socket.is_datagram() {
             return self.connect_datagram(Address::from(peer), may_ask);
         }
-        match block.state() {
-            SocketState::Open => {}
-            SocketState::Connecting => return Err(SocketError::Refused(Errno::ALREADY)),
-            SocketState::Connected | SocketState::Early => return self.note_reported(),
-            // It was connected, and is for Linux until it is disconnected.
-            SocketState::Dead if self.socket.host_bits() & host_bits::CONNECT_REPORTED != 0 => {
-                return Err(SocketError::Refused(Errno::ISCONN));
-            }
-            SocketState::Dead => {
-                return Err(match block.take_errno() {
-                    // The error was taken by SO_ERROR.
-                    0 => self.report_failure(Errno::CONNABORTED.raw_os_error() as u32),
-                    errno => self.report_failure(errno),
-                });
-            }
-            SocketState::Listening => return Err(SocketError::Refused(Errno::ISCONN)),
-            _ => return Err(SocketError::Refused(Errno::INVAL)),
+        if let Some(said) = self.already() {
+            return said;
         }
         if !block.change_state(SocketState::Open, SocketState::Connecting) {
             return Err(SocketError::Refused(Errno::ALREADY));
@@ -86,6 +71,29 @@ impl<'a> Connector<'a> {
                 block.change_state(SocketState::Connecting, SocketState::Open);
                 Err(e)
             }
+        }
+    }
+
+    /// What a call that connects says of a stream which cannot be connected any more, or is already,
+    /// wherever to; `None` if it can be.
+    pub fn already(self) -> Option<Result<(), SocketError>> {
+        let block = self.socket.block();
+        let refused = |why| Some(Err(SocketError::Refused(why)));
+        match block.state() {
+            SocketState::Open => None,
+            SocketState::Connecting => refused(Errno::ALREADY),
+            SocketState::Connected | SocketState::Early => Some(self.note_reported()),
+            // It was connected, and is for Linux until it is disconnected.
+            SocketState::Dead if self.socket.host_bits() & host_bits::CONNECT_REPORTED != 0 => {
+                refused(Errno::ISCONN)
+            }
+            SocketState::Dead => Some(Err(match block.take_errno() {
+                // The error was taken by SO_ERROR.
+                0 => self.report_failure(Errno::CONNABORTED.raw_os_error() as u32),
+                errno => self.report_failure(errno),
+            })),
+            SocketState::Listening => refused(Errno::ISCONN),
+            _ => refused(Errno::INVAL),
         }
     }
 

@@ -655,6 +655,21 @@ static void is_as_new(int fd) {
   SYS(close(listener));
 }
 
+/* Nothing is sent on a connection that is being made, not even no bytes. */
+static void nothing_is_sent_before_it_is_made(void) {
+  struct full full = full_listener();
+  int fd = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+  FAILS(connect(fd, A(full.at)), EINPROGRESS);
+  IS(ready(fd, POLLOUT, 20), 0);
+  FAILS(send(fd, "", 0, MSG_NOSIGNAL), EAGAIN);
+  FAILS(send(fd, "a", 1, MSG_NOSIGNAL), EAGAIN);
+  /* Which it says whatever address it is to be connected to. */
+  FAILS(connect(fd, (struct sockaddr *)&full.at, 2), EALREADY);
+  FAILS(connect(fd, (struct sockaddr *)&full.at, 15), EALREADY);
+  SYS(close(fd));
+  close_full(full);
+}
+
 static void shutdown_of_a_connection_being_made(void) {
   for (int how = SHUT_RD; how <= SHUT_RDWR; how++) {
     struct full full = full_listener();
@@ -850,6 +865,7 @@ const struct check CHECKS[] = {
     {"a_process_that_ends_resets_its_connection", a_process_that_ends_resets_its_connection},
     {"shut_listener_gives_its_port_back", shut_listener_gives_its_port_back},
     {"shutdown_wakes_accept", shutdown_wakes_accept},
+    {"nothing_is_sent_before_it_is_made", nothing_is_sent_before_it_is_made},
     {"shutdown_of_a_connection_being_made", shutdown_of_a_connection_being_made},
     {"connecting_ends_by_another_thread", connecting_ends_by_another_thread},
     {"connecting_takes_too_long", connecting_takes_too_long},

@@ -106,6 +106,51 @@ static void after_a_refused_connect_in_the_background(void) {
   OK(done == -1 && (errno == EINPROGRESS || errno == ECONNREFUSED));
 }
 
+/* What is to be told of a socket comes before what is wrong with an address. */
+static void connects_to_no_address(void) {
+  struct sockaddr_in a = unserved_address();
+  /* Of an address of the kernel's, too, to which there is no way. */
+  struct sockaddr_in away = address("240.0.0.1", 9), *to[] = {&a, &a, &a, &away};
+  const socklen_t len[] = {2, 8, 15, sizeof a};
+  for (int i = 0; i < 4; i++) {
+    int fd = my_listener(1);
+    FAILS(connect(fd, (void *)to[i], len[i]), EISCONN);
+    fd = stream();
+    nonblocking(fd);
+    FAILS(connect(fd, A(a)), EINPROGRESS);
+    OK(ready(fd, POLLOUT, 10000) & POLLERR);
+    FAILS(connect(fd, (void *)to[i], len[i]), ECONNREFUSED);
+    IS(error_of(fd), 0);
+    IS(ready(fd, POLLIN | POLLOUT, 0), POLLOUT | POLLHUP);
+    EACH_PAIR(mine, far) {
+      far_reset(far), far = -1;
+      OK(ready(mine, POLLIN, 10000) & POLLERR);
+      FAILS(connect(mine, (void *)to[i], len[i]), EISCONN);
+      IS(error_of(mine), ECONNRESET);
+      FAILS(connect(mine, (void *)to[i], len[i]), EISCONN);
+    }
+  }
+}
+
+/* A connection that cannot be tried changes nothing of the socket. */
+static void connects_where_there_is_no_way(void) {
+  struct sockaddr_in away = address("240.0.0.1", 9);
+  int fd = stream(), client = stream();
+  struct sockaddr_in a = unserved_address();
+  SYS(bind(fd, A(a)));
+  FAILS(connect(fd, A(away)), ENETUNREACH);
+  OK(same(name_of(fd), a));
+  SYS(listen(fd, 1));
+  SYS(connect(client, A(a)));
+  SYS(close(SYS(accept(fd, 0, 0))));
+  EACH_PAIR(mine, far) {
+    struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    SYS(connect(mine, &nobody, sizeof nobody));
+    FAILS(connect(mine, A(away)), ENETUNREACH);
+    IS(error_of(mine), ECONNRESET);
+  }
+}
+
 /* SO_ERROR takes the error; the next connect is told that there was none to be told of. */
 static void a_refusal_that_was_asked_for(void) {
   struct sockaddr_in a = unserved_address();
@@ -352,6 +397,8 @@ const struct check CHECKS[] = {
     {"listener_after_shutdown", listener_after_shutdown},
     {"after_a_refused_connect", after_a_refused_connect},
     {"after_a_refused_connect_in_the_background", after_a_refused_connect_in_the_background},
+    {"connects_to_no_address", connects_to_no_address},
+    {"connects_where_there_is_no_way", connects_where_there_is_no_way},
     {"a_refusal_that_was_asked_for", a_refusal_that_was_asked_for},
     {"broken_pipes", broken_pipes},
     {"shutdown_wakes_a_datagram_sockets_reader", shutdown_wakes_a_datagram_sockets_reader},

@@ -80,13 +80,17 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                         {
                             Some(answer(|| connect_on(fd, socket, peer, flags)))
                         }
-                        Given::Inet(_) if let Some(why) = has_connection(&socket) => {
-                            Some(answer(|| Err(refused(why))))
+                        Given::Inet(_) | Given::Other
+                            if is_address(addr, len)
+                                && !socket.is_datagram()
+                                && let Some(said) = socket.connector().already() =>
+                        {
+                            Some(answer(|| tell(fd, socket, said)))
                         }
                         Given::Inet(_) => {
                             // Bound on both sides, it goes on with the kernel alone.
                             let done = waits::connect(fd, addr, len);
-                            if done.is_ok() || !socket.is_datagram() {
+                            if is_kernels_now(&socket, done.as_ref().err()) {
                                 decide::to_kernel(id);
                             }
                             let limit = socket.options().time_limit(true);
@@ -237,6 +241,11 @@ fn connect_on(
         // Another thread has taken the attempt back, which this call reports.
         now.pending_error().take();
     }
+    tell(fd, socket, done)
+}
+
+/// What a call that connects says of a stream, which may be used again if that was why it failed.
+fn tell(fd: c_int, socket: Socket, done: Result<(), SocketError>) -> Result<c_int, SocketError> {
     let reported = socket.host_bits() & host_bits::CONNECT_REPORTED != 0;
     if matches!(done, Err(SocketError::Failed(_)))
         && !reported
@@ -247,6 +256,16 @@ fn connect_on(
         anew::begin_anew(fd, socket)?;
     }
     done.map(|()| 0)
+}
+
+/// Whether a socket is the kernel's from now on, which was to connect it: what it has refused stays
+/// what it was.
+fn is_kernels_now(socket: &Socket, error: Option<&SocketError>) -> bool {
+    match error.map(|e| e.errno()) {
+        None => true,
+        Some(libc::EINPROGRESS | libc::EALREADY | libc::EINTR) => !socket.is_datagram(),
+        Some(_) => false,
+    }
 }
 
 /// Why a stream cannot be connected to an address of the kernel's: it has a connection of

@@ -281,7 +281,18 @@ fn send_stream(
         // A program that writes before the connection is made expects it to be made by now, or
         // refused.
         Err(SocketError::WouldBlock) if socket.is_connecting() => {
-            socket.look_awhile(|| send(parts))?.unwrap_or_default()
+            match socket.look_awhile(|| send(parts))? {
+                Some(sent) => sent,
+                // Linux waits for the connection before it looks how much there is to be sent.
+                None if total == 0 && must_not_wait(fd, flags) => {
+                    return Err(SocketError::WouldBlock);
+                }
+                None if total == 0 => {
+                    let connected = socket.connector().wait(wait_limit(socket, Way::Out));
+                    return connected.map(|()| 0);
+                }
+                None => 0,
+            }
         }
         Err(SocketError::WouldBlock) => 0,
         Err(SocketError::InProgress) if !must_not_wait(fd, flags) => {
