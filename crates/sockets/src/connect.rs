@@ -176,7 +176,8 @@ impl<'a> Connector<'a> {
         let block = self.socket.block();
         if self.was_never_connected() {
             block.set_peer(Address::NONE);
-            block.clear_flags(BlockFlags::SHUT_RD | BlockFlags::SHUT_WR);
+            let ended = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
+            block.clear_flags(ended);
             self.socket.set_more_bits(more_bits::IS_SPENT);
             // As Linux has it, the port is still to be seen, though it is not bound any more.
             if let Some(local) = self.socket.addresses().local() {

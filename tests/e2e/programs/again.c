@@ -180,6 +180,25 @@ static void is_bound_with_data_unread(void) {
     }
 }
 
+/* Bound again, a connection of which no call that connects has told is as new once one says that it is
+ * over, also if its peer had ended it before. */
+static void is_as_new_when_it_is_told(void) {
+  int listener = far_listener(1), fd = stream();
+  struct sockaddr_in a = far_name(listener), b = unserved_address();
+  nonblocking(fd);
+  FAILS(connect(fd, A(a)), EINPROGRESS);
+  int far = far_accept(listener);
+  SYS(shutdown(far, SHUT_WR));
+  OK(ready(fd, POLLRDHUP, 10000) & POLLRDHUP);
+  far_reset(far);
+  OK(ready(fd, 0, 10000) & POLLERR);
+  IS(option(fd, SOL_SOCKET, SO_ERROR), EPIPE);
+  SYS(bind(fd, A(b)));
+  FAILS(connect(fd, A(a)), ECONNABORTED);
+  IS(ready(fd, POLLIN | POLLOUT | POLLRDHUP, 0), POLLOUT | POLLHUP);
+  FAILS(recv(fd, &(char){0}, 1, 0), ENOTCONN);
+}
+
 /* Where the port is another's, an address that was kept of a connection is so no more. */
 static void forgets_its_address_with_a_port_of_another(void) {
   int listener = my_listener(8), client = stream(), other = my_listener(8);
@@ -1412,6 +1431,7 @@ const struct check CHECKS[] = {
     {"is_bound_before_it_is_told", is_bound_before_it_is_told},
     {"is_bound_when_it_is_over", is_bound_when_it_is_over},
     {"is_bound_with_data_unread", is_bound_with_data_unread},
+    {"is_as_new_when_it_is_told", is_as_new_when_it_is_told},
     {"forgets_its_address_with_a_port_of_another", forgets_its_address_with_a_port_of_another},
     {"no_peer_when_both_have_ended", no_peer_when_both_have_ended},
     {"no_peer_of_its_own", no_peer_of_its_own},
