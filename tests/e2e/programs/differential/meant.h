@@ -4,17 +4,11 @@
 #define MEANT_H
 #include "places.h"
 
-/* Whether a stream had a connection, or was refused one, and has not been told: Linux binds such a
- * one again, and Longshore only if nothing of it is left to be read (EINVAL). One that is shut down
+/* Whether a stream had a connection, or was refused one, and has not been told. One that is shut down
  * then does not connect any more on Linux, and does on Longshore. */
 static int is_over(int at) {
   int events = look(places[at].fd, POLLIN | POLLRDHUP);
   return is_stream(at) && events & POLLHUP && events & POLLIN;
-}
-
-static int has_unread(int at) {
-  int n = 0;
-  return ioctl(places[at].fd, FIONREAD, &n) == 0 && n > 0;
 }
 
 /* Whether the peer has ended its half. */
@@ -81,7 +75,7 @@ static int listens(int at) {
 static int is_left_out(const struct step *s) {
   switch (s->op) {
   case BIND:
-    return (is_over(s->a) && has_unread(s->a)) || was_for_v4(s->a);
+    return was_for_v4(s->a);
   case SEND:
   case SENDTO:
   case SENDMSG:
