@@ -188,6 +188,92 @@ static void address_form(void) {
   FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &four, sizeof four), EADDRNOTAVAIL);
 }
 
+/* A set of this descriptor alone. */
+static fd_set *only(int fd, fd_set *set) {
+  FD_ZERO(set);
+  FD_SET(fd, set);
+  return set;
+}
+
+/* Memory that is not there, in calls that read it, or wait: what it was for is not done. */
+static void memory_that_is_not_there(void) {
+  static struct pollfd one;
+  static struct epoll_event event;
+  static struct mmsghdr several;
+  static struct iovec part;
+  static struct timespec no_time;
+  static struct timeval at_once;
+  static fd_set set;
+  int ep = SYS(epoll_create1(0)), file = SYS(open("/proc/self/exe", O_RDONLY)), pipes[2], unix_ends[2];
+  SYS(pipe(pipes));
+  SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, unix_ends));
+  part = (struct iovec){buf, 1};
+  several.msg_hdr = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1};
+#define ALL_FAULT EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT
+  for (int i = 0; i < 2; i++) {
+    nowhere = i ? (void *)0xffff800000000000 : (void *)8;
+    GIVES(epoll_ctl(ep, EPOLL_CTL_ADD, fd, nowhere), ALL_FAULT);
+    GIVES(epoll_ctl(ep, EPOLL_CTL_MOD, fd, nowhere), ALL_FAULT);
+    GIVES((epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), epoll_pwait(ep, &event, 1, 0, nowhere)), ALL_FAULT);
+    GIVES((epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), epoll_pwait2(ep, &event, 1, nowhere, 0)), ALL_FAULT);
+    GIVES((one.fd = fd, ppoll(&one, 1, &no_time, nowhere)), ALL_FAULT);
+    GIVES(select(fd + 1, only(fd, &set), nowhere, 0, &at_once), ALL_FAULT);
+    GIVES(recvmmsg(fd, &several, 1, MSG_DONTWAIT, nowhere), ALL_FAULT);
+    GIVES(message(fd, 1, (struct msghdr){.msg_iov = &part, .msg_iovlen = 1, .msg_control = nowhere, .msg_controllen = 32}, 0), ALL_FAULT);
+    GIVES(message(unix_ends[0], 1, (struct msghdr){.msg_iov = &part, .msg_iovlen = 1, .msg_control = nowhere, .msg_controllen = 32}, 0), ALL_FAULT);
+    GIVES(sendfile(fd, file, nowhere, 1), ALL_FAULT);
+    GIVES(ioctl(fd, 0x8912 /* SIOCGIFCONF */, nowhere), ALL_FAULT);
+    if (!i) {
+      GIVES(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, nowhere, 4), EINVAL, EINVAL, EINVAL, EFAULT, EFAULT, EFAULT);
+      GIVES(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, nowhere, 12), EPROTO, EPROTO, EPROTO, EFAULT, EFAULT, EFAULT);
+    }
+    GIVES(splice(fd, nowhere, pipes[1], 0, 1, 0), ALL_FAULT);
+    GIVES(splice(fd, 0, pipes[1], nowhere, 1, 0), ESPIPE, ESPIPE, ESPIPE, ESPIPE, ESPIPE, ESPIPE);
+  }
+  nowhere = (void *)8;
+  done();
+}
+
+/* What goes beside bytes that are sent on a connection is looked at, too. */
+static void beside_a_stream(void) {
+  struct iovec part = {"x", 1};
+  union {
+    struct cmsghdr head;
+    char bytes[200000];
+  } static beside;
+  EACH_PAIR(mine, far) {
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &beside, .msg_controllen = 20};
+    for (int way = 0; way < 4; way++) {
+      beside.head = (struct cmsghdr){.cmsg_len = 20, .cmsg_level = IPPROTO_IP, .cmsg_type = IP_TTL};
+      if (way == 1)
+        beside.head.cmsg_len = 100;
+      if (way == 2)
+        beside.head.cmsg_len = 3;
+      if (way == 3)
+        beside.head.cmsg_level = SOL_SOCKET, beside.head.cmsg_type = 99;
+      if (way == 0)
+        IS(sendmsg(mine, &m, 0), 1);
+      else
+        FAILS(sendmsg(mine, &m, 0), EINVAL);
+    }
+    m.msg_controllen = sizeof beside;
+    FAILS(sendmsg(mine, &m, 0), ENOBUFS);
+    m.msg_controllen = -1;
+    FAILS(sendmsg(mine, &m, 0), ENOBUFS);
+    m.msg_control = 0, m.msg_controllen = 20;
+    FAILS(sendmsg(mine, &m, 0), EFAULT);
+  }
+}
+
+/* Nothing is closed by a call that fails. */
+static void closing(void) {
+  GIVES((close_range(fd, fd, 8) == -1 ? fcntl(fd, F_GETFD) : -1), 0, 0, 0, 0, 0, 0);
+  GIVES(close_range(fd, fd, 8), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(close_range(fd, fd - 1, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES((close_range(fd, fd, 0), fcntl(fd, F_GETFD)), EBADF, EBADF, EBADF, EBADF, EBADF, EBADF);
+  done();
+}
+
 const struct check CHECKS[] = {
     {"waiting", waiting},
     {"names", names},
@@ -196,5 +282,8 @@ const struct check CHECKS[] = {
     {"receiving", receiving},
     {"options", options},
     {"address_form", address_form},
+    {"memory_that_is_not_there", memory_that_is_not_there},
+    {"closing", closing},
+    {"beside_a_stream", beside_a_stream},
     {0, 0},
 };

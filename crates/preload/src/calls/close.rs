@@ -88,7 +88,8 @@ pub extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         pipes::leave_range(first, last);
     }
     let none_of_ours = first >= fds::end() as c_uint;
-    if none_of_ours || first > last || flags & CLOSE_RANGE_CLOEXEC != 0 {
+    // With other flags the kernel closes nothing.
+    if none_of_ours || first > last || flags & !CLOSE_RANGE_UNSHARE != 0 {
         return real::close_range(first, last, flags);
     }
     let mut from = first;

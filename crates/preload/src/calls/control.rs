@@ -8,6 +8,7 @@ use crate::calls::refused;
 use crate::calls::wall_clock::{now_ns, timespec_of, timeval_of};
 use crate::options;
 use crate::user::{In, Message};
+use crate::vectors;
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, sockaddr_in, sockaddr_in6};
 use longshore_hostif::Stamp;
 use longshore_sockets::{Departure, Received, Socket, SocketError, more_bits};
@@ -16,6 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bytes before the value of a control message.
 const HEADER: usize = size_of::<cmsghdr>();
+
+/// Most bytes of control messages that go with what is sent (net.core.optmem_max).
+const MOST: usize = 131_072;
 
 /// A control message.
 #[derive(Clone, Copy)]
@@ -28,11 +32,14 @@ pub(crate) struct Control<'a> {
     value: &'a [u8],
 }
 
-/// The control messages of a message. One with a length that cannot be is the last.
+/// The control messages of a message, none if there is no memory where they should be. One with a
+/// length that cannot be is the last.
 fn control<'a>(msg: In<'a, Message<'a>>) -> impl Iterator<Item = Control<'a>> {
-    let buffer = msg.get().map_or((In::null(), 0), |m| {
-        (m.msg_control.as_in(), m.msg_controllen)
-    });
+    let buffer = msg
+        .get()
+        .map(|m| (m.msg_control.as_in(), m.msg_controllen))
+        .filter(|(buffer, len)| vectors::check(*buffer, *len).is_ok())
+        .unwrap_or((In::null(), 0));
     let mut rest = buffer.0.slice(buffer.1);
     std::iter::from_fn(move || {
         let header = In::from(rest.get(..HEADER)?).cast::<cmsghdr>().get()?;
@@ -96,6 +103,35 @@ pub(crate) fn asked(
         }
     }
     Ok(asked)
+}
+
+/// Looks at the control messages of what is sent on a stream, as Linux does: those of sockets in
+/// general alone count there.
+///
+/// # Errors
+/// EINVAL for an unknown message or one with a length that cannot be; EPERM for what takes a privilege.
+pub(crate) fn check_of_stream(msg: In<'_, Message<'_>>) -> Result<(), SocketError> {
+    for c in control(msg) {
+        if c.len != HEADER + c.value.len() {
+            return Err(refused(libc::EINVAL));
+        }
+        if c.level == libc::SOL_SOCKET {
+            of_socket(c)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a control buffer that is nowhere, or longer than Linux takes.
+///
+/// # Errors
+/// EFAULT, ENOBUFS.
+pub(crate) fn check_buffer(m: &Message<'_>) -> Result<(), SocketError> {
+    match m.msg_controllen {
+        0 => Ok(()),
+        len if len > MOST => Err(refused(libc::ENOBUFS)),
+        len => vectors::check(m.msg_control, len),
+    }
 }
 
 /// What says nothing to a datagram, or cannot be had.

@@ -7,7 +7,7 @@
 use crate::calls::{borrow, refused};
 use crate::fds::{self, Entry};
 use crate::user::In;
-use crate::{decide, place, real};
+use crate::{decide, place, real, vectors};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::Owner;
 use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
@@ -142,11 +142,14 @@ pub(crate) fn set(
     len: socklen_t,
 ) -> Option<Result<(), SocketError>> {
     const LONGEST: usize = 256;
-    if !matches!(level, libc::IPPROTO_IP | libc::IPPROTO_IPV6) || value.is_null() {
+    if !matches!(level, libc::IPPROTO_IP | libc::IPPROTO_IPV6) {
         return None;
     }
-    let len = len as usize;
-    let bytes = value.cast::<u8>().slice(len.min(LONGEST));
+    let len = (len as usize).min(LONGEST);
+    if vectors::check(value, len).is_err() {
+        return None;
+    }
+    let bytes = value.cast::<u8>().slice(len);
     let wish = Wish::read(level, name, bytes)?;
     let host = place::attached()?;
     let (group, interface, join) = match wish {

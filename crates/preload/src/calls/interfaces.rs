@@ -10,6 +10,7 @@ use crate::real;
 use crate::signals::within;
 use crate::state::{self, Mode};
 use crate::user::{Out, Text, Zero};
+use crate::vectors;
 use libc::{c_char, c_int, c_uint, c_void, ifaddrs, ifreq, size_t, sockaddr, sockaddr_storage};
 use longshore_hostif::Route;
 use std::ffi::CStr;
@@ -285,7 +286,10 @@ const _: () = assert!(size_of::<Configuration<'_>>() == size_of::<libc::ifconf>(
 /// take, if there is no buffer.
 pub(super) fn configuration(fd: c_int, to: Out<'_, Configuration<'_>>) -> c_int {
     within(|| {
-        let room = to.get().map_or(0, |c| c.len);
+        if vectors::check(to, size_of::<Configuration<'_>>()).is_err() {
+            return real::ioctl(fd, libc::SIOCGIFCONF, to.into());
+        }
+        let room = to.get().map_or(0, |c| c.len).max(0);
         let result = real::ioctl(fd, libc::SIOCGIFCONF, to.into());
         let (0, Some(mut list), Some((own, name))) = (result, to.get(), known()) else {
             return result;

@@ -4,7 +4,7 @@
 //! in a list for the kernel, in which the thread's eventfd and the connection to
 //! the engine stand beside them while the thread sleeps.
 
-use crate::calls::timeouts::{limit_of, longest_sleep, timespec_of};
+use crate::calls::timeouts::{is_mask_there, limit_of, longest_sleep, timespec_of};
 use crate::calls::{answer, last_error, refused, unless_kernels};
 use crate::cancel::{held, is_cancelled, point};
 use crate::epoll::{Asleep, Instance, instance};
@@ -44,7 +44,7 @@ pub extern "C-unwind" fn ppoll(
     point(|| {
         let ours = unless_kernels(|| {
             let (host, list) = with_ours(list, count)?;
-            let limit = limit_of(timeout.as_ref())?;
+            let limit = limit_of(timeout).filter(|_| is_mask_there(mask))?;
             Some(answer(|| wait_in_poll(host, list, limit, mask)))
         });
         ours.unwrap_or_else(|| real::ppoll(list, count, timeout, mask))

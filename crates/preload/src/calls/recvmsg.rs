@@ -133,7 +133,7 @@ pub extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: Out<'_, timespec>,
 ) -> c_int {
-    let limit = limit_of(timeout.as_in().as_ref());
+    let limit = limit_of(timeout.as_in());
     let ours = fds::is_engines(fd) && !msgs.is_null();
     let Some(limit) = limit.filter(|_| ours) else {
         let got = real::recvmmsg(fd, msgs, count, flags, timeout);

@@ -1,7 +1,7 @@
 //! `select`, `pselect`: the sets become a list for `poll`, and its answer sets.
 
 use crate::calls::poll::{is_ours, wait};
-use crate::calls::timeouts::limit_of;
+use crate::calls::timeouts::{is_mask_there, limit_of};
 use crate::calls::{answer, refused, unless_kernels};
 use crate::cancel::point;
 use crate::user::{In, Out};
@@ -99,10 +99,12 @@ fn with_ours(sets: &Sets<'_>, count: c_int) -> Option<(&'static Host, Vec<pollfd
 
 /// How long a `select` with this timeout waits at most, as [`limit_of`]; Linux takes more
 /// microseconds than a second has.
-fn limit_of_select(timeout: Option<&timeval>) -> Option<Option<Duration>> {
-    let Some(t) = timeout else {
+fn limit_of_select(timeout: In<'_, timeval>) -> Option<Option<Duration>> {
+    if timeout.is_null() {
         return Some(None);
-    };
+    }
+    vectors::check(timeout, size_of::<timeval>()).ok()?;
+    let t = timeout.get()?;
     let seconds = Duration::from_secs(u64::try_from(t.tv_sec).ok()?);
     let micros = Duration::from_micros(u64::try_from(t.tv_usec).ok()?);
     Some(Some(seconds.saturating_add(micros)))
@@ -168,7 +170,7 @@ fn select_ours(
 ) -> Option<c_int> {
     let sets = sets(read, write, except);
     let (host, list) = with_ours(&sets, count)?;
-    let limit = limit_of_select(timeout.as_in().as_ref())?;
+    let limit = limit_of_select(timeout.as_in())?;
     let start = Instant::now();
     let count = count as usize;
     let found = answer(|| run(host, &sets, count, list, limit, In::null()));
@@ -210,7 +212,7 @@ fn pselect_ours(
 ) -> Option<c_int> {
     let sets = sets(read, write, except);
     let (host, list) = with_ours(&sets, count)?;
-    let limit = limit_of(timeout.as_ref())?;
+    let limit = limit_of(timeout).filter(|_| is_mask_there(mask))?;
     Some(answer(|| {
         run(host, &sets, count as usize, list, limit, mask)
     }))

@@ -1,6 +1,6 @@
 //! `sendmsg`, `sendmmsg`.
 
-use crate::calls::control::{asked, passed};
+use crate::calls::control::{asked, check_buffer, check_of_stream, passed};
 use crate::calls::fast_open::{self, First};
 use crate::calls::send::{Sender, destination, kernels_send, send_parts, sender, without_bytes};
 use crate::calls::{returned, unless_kernels};
@@ -46,6 +46,9 @@ pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, Message<'_>>, flags: c_i
 fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssize_t> {
     unless_kernels(|| {
         let m = &msg.get()?;
+        if let Err(e) = check_buffer(m) {
+            return Some(returned(Err(e)));
+        }
         // A name of no length is none, and of a long one the kernel reads so much.
         let (name, len) = match m.msg_namelen {
             0 => (In::null(), 0),
@@ -60,6 +63,12 @@ fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssi
                     let to = to.or_else(|| socket.addresses().peer().ok());
                     asked(msg, socket.is_v6(), to)
                 };
+                if m.msg_controllen != 0
+                    && !socket.is_datagram()
+                    && let Err(e) = check_of_stream(msg)
+                {
+                    return Some(returned(Err(e)));
+                }
                 let parts = vectors::sources(m.msg_iov, m.msg_iovlen, libc::EMSGSIZE);
                 Some(match parts {
                     Ok(mut parts) => send_parts(fd, &socket, &mut parts, flags, to, beside),
@@ -130,7 +139,10 @@ pub extern "C-unwind" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    let passes = || msgs.get().is_some_and(|m| m.msg_hdr.msg_controllen != 0);
+    let passes = || {
+        vectors::check(msgs, size_of::<OneMessage<'_>>()).is_ok()
+            && msgs.get().is_some_and(|m| m.msg_hdr.msg_controllen != 0)
+    };
     let kernels = fds::is_kernels(fd) && (crate::place::attached().is_none() || !passes());
     if msgs.is_null() || count == 0 || kernels {
         return real::sendmmsg(fd, msgs, count, flags);

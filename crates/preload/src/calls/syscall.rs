@@ -14,6 +14,7 @@ use crate::results::errno;
 use crate::signals::SET_BYTES;
 use crate::state;
 use crate::user::{Argument, Buffer, Filter, In, Out};
+use crate::vectors;
 use libc::{c_int, c_long, sigset_t, timespec};
 use longshore_sockets::is_confined;
 use std::time::Instant;
@@ -198,7 +199,11 @@ fn mask_and_size(at: Argument<'_>) -> Mask<'_> {
         set: In::null(),
         bytes: 0,
     };
-    In::from(at).get().unwrap_or(none)
+    let at: In<'_, Mask<'_>> = at.into();
+    match vectors::check(at, size_of::<Mask<'_>>()) {
+        Ok(()) => at.get().unwrap_or(none),
+        Err(_) => none,
+    }
 }
 
 /// Makes a call that waits, and writes back how much of its time is left, as the kernel does:
@@ -206,7 +211,7 @@ fn mask_and_size(at: Argument<'_>) -> Mask<'_> {
 /// stays as it is, which the kernel does not mind either.
 fn writing_time_left(time: Argument<'_>, wait: impl FnOnce() -> c_long) -> c_long {
     let given: In<'_, timespec> = time.into();
-    let limit = limit_of(given.as_ref()).flatten();
+    let limit = limit_of(given).flatten();
     let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
         return wait();
     };

@@ -1,19 +1,30 @@
 //! How long calls that wait for several descriptors wait, and how long they sleep at a time.
 
-use libc::timespec;
+use crate::signals::SET_BYTES;
+use crate::user::In;
+use crate::vectors;
+use libc::{sigset_t, timespec};
 use longshore_sockets::{BLIND_SLEEP, Host, LONGEST_SLEEP, is_confined};
 use std::time::Duration;
 
 /// How long a call with this timeout waits at most, for ever without one; `None` if the
-/// kernel refuses it.
-pub(crate) fn limit_of(timeout: Option<&timespec>) -> Option<Option<Duration>> {
-    let Some(t) = timeout else {
+/// kernel refuses it, or where it is.
+pub(crate) fn limit_of(timeout: In<'_, timespec>) -> Option<Option<Duration>> {
+    if timeout.is_null() {
         return Some(None);
-    };
+    }
+    vectors::check(timeout, size_of::<timespec>()).ok()?;
+    let t = timeout.get()?;
     let seconds = u64::try_from(t.tv_sec).ok()?;
     let nanos = u32::try_from(t.tv_nsec).ok();
     let nanos = nanos.filter(|n| *n < 1_000_000_000)?;
     Some(Some(Duration::new(seconds, nanos)))
+}
+
+/// Whether the mask of a call that waits is there, if it has one; the kernel refuses one that is not,
+/// also where there is nothing to be waited for.
+pub(crate) fn is_mask_there(mask: In<'_, sigset_t>) -> bool {
+    mask.is_null() || vectors::check(mask, SET_BYTES).is_ok()
 }
 
 /// A time as the kernel has it.

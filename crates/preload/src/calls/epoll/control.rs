@@ -6,7 +6,7 @@ use crate::epoll::{self, BESIDE, Instance, Registered, of_descriptor};
 use crate::fds::{self, Entry};
 use crate::lifecycle::give_up;
 use crate::user::Out;
-use crate::{real, state};
+use crate::{real, state, vectors};
 use libc::{c_int, epoll_event};
 use longshore_sockets::{Socket, SocketError};
 
@@ -49,7 +49,7 @@ pub extern "C-unwind" fn epoll_ctl(
         return plain();
     };
     let needs_event = op != libc::EPOLL_CTL_DEL;
-    if needs_event && event.is_null() {
+    if needs_event && vectors::check(event, size_of::<epoll_event>()).is_err() {
         return plain();
     }
     let (events, data) = if needs_event {

@@ -1,6 +1,6 @@
 //! `epoll_wait` and its kin: what either half has, and one sleep for both.
 
-use crate::calls::timeouts::{limit_of, longest_sleep};
+use crate::calls::timeouts::{is_mask_there, limit_of, longest_sleep};
 use crate::calls::{answer, last_error};
 use crate::cancel::{held, is_cancelled, point};
 use crate::epoll::{Asleep, Instance, Registered, family, instance, of_descriptor};
@@ -393,7 +393,8 @@ fn wait(
     // rung then.
     let sleeps = limit != Some(Duration::ZERO);
     let room = usize::try_from(most).unwrap_or(0);
-    let nowhere = vectors::check(events, room.saturating_mul(size_of::<epoll_event>())).is_err();
+    let nowhere = vectors::check(events, room.saturating_mul(size_of::<epoll_event>())).is_err()
+        || !is_mask_there(mask);
     let waiting = |host, set| Waiting {
         host,
         instance,
@@ -482,7 +483,7 @@ pub extern "C-unwind" fn epoll_pwait2(
     mask: In<'_, sigset_t>,
 ) -> c_int {
     let plain = || real::epoll_pwait2(epfd, events, most, timeout, mask);
-    let Some(limit) = limit_of(timeout.as_ref()) else {
+    let Some(limit) = limit_of(timeout) else {
         return plain();
     };
     wait(epfd, events, most, limit, mask, plain)
