@@ -159,6 +159,7 @@ static void receiving(void) {
 static void options(void) {
   static int one = 1;
   GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  GIVES(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, 3), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, nowhere, 4), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);

@@ -49,6 +49,10 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         },
         _ => return real::setsockopt(fd, level, name, value, len),
     };
+    // Linux looks at that before all else; to it a length is a signed number.
+    if c_int::try_from(len).is_err() {
+        return answer(|| Err::<c_int, _>(refused(libc::EINVAL)));
+    }
     if !stream && let Some(done) = groups::set(fd, entry, level, name, value, len) {
         return answer(|| done.map(|()| 0));
     }
