@@ -238,10 +238,10 @@ static void memory_that_is_not_there(void) {
 /* What goes beside bytes that are sent on a connection is looked at, too. */
 static void beside_a_stream(void) {
   struct iovec part = {"x", 1};
-  union {
+  static union {
     struct cmsghdr head;
     char bytes[200000];
-  } static beside;
+  } beside;
   EACH_PAIR(mine, far) {
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &beside, .msg_controllen = 20};
     for (int way = 0; way < 4; way++) {

@@ -1,5 +1,5 @@
 //! SO_TIMESTAMPING: which of its flags are done, and how they stand in a socket's
-//! [`more_bits`](longshore_sockets::more_bits). Called where it is set, asked for, or of use.
+//! [`more_bits`]. Called where it is set, asked for, or of use.
 //!
 //! Nothing here has a clock of hardware, so what asks for its stamps is taken and yields none, as on a
 //! machine without one.
