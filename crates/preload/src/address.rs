@@ -25,7 +25,7 @@ pub(crate) fn read(addr: In<'_, sockaddr>, len: socklen_t) -> Given {
         size_of::<libc::sa_family_t>(),
         size_of::<sockaddr_storage>(),
     );
-    if !(least..=most).contains(&len) || vectors::check(addr, len).is_err() {
+    if !(least..=most).contains(&len) || !vectors::can_be_there(addr, len) {
         return Given::Other;
     }
     let bytes = addr.cast::<u8>().slice(len);

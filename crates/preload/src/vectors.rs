@@ -26,15 +26,20 @@ const HIGHEST: usize = if cfg!(target_arch = "x86_64") {
     1 << 52
 };
 
+/// Whether a program can have `len` bytes of memory there.
+#[inline]
+pub(crate) fn can_be_there(at: impl Pointer, len: usize) -> bool {
+    let start = at.address();
+    start >= LOWEST && start.checked_add(len).is_some_and(|end| end <= HIGHEST)
+}
+
 /// Refuses a pointer to where no program has memory.
 ///
 /// # Errors
 /// EFAULT.
 #[inline]
 pub(crate) fn check(at: impl Pointer, len: usize) -> Result<(), SocketError> {
-    let start = at.address();
-    let inside = start >= LOWEST && start.checked_add(len).is_some_and(|end| end <= HIGHEST);
-    if inside {
+    if can_be_there(at, len) {
         Ok(())
     } else {
         Err(refused(libc::EFAULT))

@@ -146,7 +146,7 @@ pub(crate) fn set(
         return None;
     }
     let len = (len as usize).min(LONGEST);
-    if vectors::check(value, len).is_err() {
+    if !vectors::can_be_there(value, len) {
         return None;
     }
     let bytes = value.cast::<u8>().slice(len);

@@ -84,7 +84,7 @@ fn with_ours<'a>(
     let bytes = usize::try_from(count)
         .ok()?
         .checked_mul(size_of::<pollfd>())?;
-    if count == 0 || vectors::check(list, bytes).is_err() {
+    if count == 0 || !vectors::can_be_there(list, bytes) {
         return None;
     }
     let list = list.slice_mut(count as usize);

@@ -19,7 +19,7 @@ const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> ssize_t {
     let plain = || kernels_send(fd, || real::sendmsg(fd, msg, flags));
-    if vectors::check(msg, size_of::<Message<'_>>()).is_err() {
+    if !vectors::can_be_there(msg, size_of::<Message<'_>>()) {
         return plain();
     }
     if fds::is_kernels(fd) {
@@ -87,7 +87,7 @@ fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssi
 /// How long the message is, if it is its bytes that are nowhere, and not the list of them.
 fn length_of_faulty(m: &Message<'_>, e: &SocketError) -> Option<usize> {
     let list = m.msg_iovlen * size_of::<Buffer<'_>>();
-    if e.errno() != libc::EFAULT || vectors::check(m.msg_iov, list).is_err() {
+    if e.errno() != libc::EFAULT || !vectors::can_be_there(m.msg_iov, list) {
         return None;
     }
     let parts = m.msg_iov.slice(m.msg_iovlen).iter();

@@ -72,7 +72,7 @@ fn is_engines(host: &Host, index: u32) -> bool {
 /// The number of the interface in a `struct in6_pktinfo`; 0 if there is none in it, or it is too short.
 fn index_in(value: In<'_, c_void>, len: socklen_t) -> u32 {
     let least = size_of::<in6_pktinfo>();
-    if (len as usize) < least || vectors::check(value, least).is_err() {
+    if (len as usize) < least || !vectors::can_be_there(value, least) {
         return 0;
     }
     let info: Option<in6_pktinfo> = value.cast().get();
@@ -82,7 +82,7 @@ fn index_in(value: In<'_, c_void>, len: socklen_t) -> u32 {
 /// The number of the interface that is named; 0 if it is none.
 fn index_of(name: c_int, value: In<'_, c_void>, len: socklen_t) -> u32 {
     let len = (len as usize).min(libc::IFNAMSIZ - 1);
-    if vectors::check(value, len).is_err() {
+    if !vectors::can_be_there(value, len) {
         return 0;
     }
     let mut text = [0u8; libc::IFNAMSIZ];

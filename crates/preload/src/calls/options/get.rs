@@ -58,11 +58,11 @@ fn get(
         };
     };
     // The kernel knows what to say to pointers that lead nowhere.
-    if vectors::check(len, size_of::<socklen_t>()).is_err() {
+    if !vectors::can_be_there(len, size_of::<socklen_t>()) {
         return plain();
     }
     let room = len.get().unwrap_or(0);
-    if room.cast_signed() < 0 || vectors::check(value, room as usize).is_err() {
+    if room.cast_signed() < 0 || !vectors::can_be_there(value, room as usize) {
         return plain();
     }
     let give = |bytes: &[u8]| {
