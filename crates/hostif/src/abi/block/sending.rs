@@ -134,6 +134,7 @@ impl SocketBlock {
     }
 
     /// The low-water mark, bytes: the program's, or the usual one; `None` if there is none.
+    #[inline]
     fn lowat(&self) -> Option<u64> {
         let lowat = match self.snd.low_water.load(Ordering::Relaxed) {
             0 => self.usual_lowat.load(Ordering::Relaxed),
@@ -152,10 +153,18 @@ impl SocketBlock {
     /// How much more may be written before as much as the low-water mark is not sent. As Linux
     /// looks at the mark when it begins a buffer, and fills what it has begun, that is the mark
     /// rounded up to whole buffers.
+    #[inline]
     pub fn room_before_lowat(&self) -> u64 {
-        let Some(lowat) = self.lowat() else {
-            return u64::MAX;
-        };
+        match self.lowat() {
+            None => u64::MAX,
+            Some(lowat) => self.room_before(lowat),
+        }
+    }
+
+    // Few sockets have a mark: those that have none do not make room for what it takes to compare.
+
+    #[cold]
+    fn room_before(&self, lowat: u64) -> u64 {
         let size_goal = self.syn_room_or_size_goal.load(Ordering::Acquire).max(1);
         let most = lowat.next_multiple_of(size_goal.into());
         let edge = self.snd.edge.load(Ordering::Acquire);
@@ -164,11 +173,15 @@ impl SocketBlock {
 
     /// Whether as little is not sent as whoever was held up by the low-water mark waits for: less
     /// than half of it.
+    #[inline]
     pub fn is_below_lowat(&self) -> bool {
-        self.lowat().is_none_or(|lowat| {
-            let edge = self.snd.edge.load(Ordering::Acquire);
-            !is_held_up(edge, self.sendable(), lowat)
-        })
+        self.lowat().is_none_or(|lowat| self.is_below(lowat))
+    }
+
+    #[cold]
+    fn is_below(&self, lowat: u64) -> bool {
+        let edge = self.snd.edge.load(Ordering::Acquire);
+        !is_held_up(edge, self.sendable(), lowat)
     }
 
     /// What its datagrams of one version of IP leave with.
