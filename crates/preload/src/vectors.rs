@@ -29,8 +29,9 @@ const HIGHEST: usize = if cfg!(target_arch = "x86_64") {
 /// Whether a program can have `len` bytes of memory there.
 #[inline]
 pub(crate) fn can_be_there(at: impl Pointer, len: usize) -> bool {
-    let start = at.address();
-    start >= LOWEST && start.checked_add(len).is_some_and(|end| end <= HIGHEST)
+    const ROOM: usize = HIGHEST - LOWEST;
+    // An address below wraps to one far above.
+    len <= ROOM && at.address().wrapping_sub(LOWEST) <= ROOM - len
 }
 
 /// Refuses a pointer to where no program has memory.

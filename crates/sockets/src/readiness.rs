@@ -74,11 +74,6 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
         ready |= Ready::ERR;
     }
     let datagram = flags.contains(BlockFlags::DATAGRAM);
-    let writable = if datagram {
-        writable | Ready::WRBAND
-    } else {
-        writable
-    };
     let over = !datagram
         && matches!(
             state,
@@ -107,6 +102,9 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
     }
     if no_more_out || has_room(block) || want_room(block) {
         ready |= writable;
+        if datagram {
+            ready |= Ready::WRBAND;
+        }
     }
     ready
 }

@@ -136,12 +136,14 @@ impl SocketBlock {
     /// The low-water mark, bytes: the program's, or the usual one; `None` if there is none.
     #[inline]
     fn lowat(&self) -> Option<u64> {
-        let lowat = match self.snd.low_water.load(Ordering::Relaxed) {
-            0 => self.usual_lowat.load(Ordering::Relaxed),
-            lowat => lowat,
-        };
+        let own = self.snd.low_water.load(Ordering::Relaxed);
+        let usual = self.usual_lowat.load(Ordering::Relaxed);
+        if own | usual == 0 {
+            return None;
+        }
+        let lowat = if own == 0 { usual } else { own };
         // All ones is none, too, and takes the place of the usual one.
-        (lowat != 0 && lowat != u32::MAX).then_some(lowat.into())
+        (lowat != u32::MAX).then_some(lowat.into())
     }
 
     /// How far the windows let the stream be sent: it will be without waiting for the peer.
