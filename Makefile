@@ -25,7 +25,7 @@ help: ## this list
 	@echo
 	@echo 'Start here:'
 	@echo '  make demo      build it, serve files with nginx on it, compare with the kernel'
-	@echo '  make test      everything that must pass before a commit (about 15 minutes)'
+	@echo '  make test      everything that must pass before a commit (some 12 minutes, 20 the first time)'
 	@echo
 	@echo 'All tasks:'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { sub(/\$$\(TARGET\)/, "$(TARGET)", $$2); printf "  %-24s %s\n", $$1, $$2 }' Makefile
