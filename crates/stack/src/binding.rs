@@ -5,7 +5,7 @@
 //! program may reach; `requests` makes one for a socket.
 
 use crate::access::{Access, Transport};
-use crate::demux::{Demux, Ports, Reuse};
+use crate::demux::{Demux, Reuse};
 use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
@@ -80,7 +80,11 @@ impl Binding<'_> {
             return Err(RequestError::Denied);
         }
         let user = self.user;
-        if !self.ports(kind).bind(local, key, reuse, v6_only, user) {
+        if !self
+            .demux
+            .ports(kind)
+            .bind(local, key, reuse, v6_only, user)
+        {
             return Err(RequestError::AddressInUse);
         }
         // What is over gives back the port of its connection alone.
@@ -119,14 +123,6 @@ impl Binding<'_> {
         Ok(local)
     }
 
-    /// The ports that sockets of this kind are bound to.
-    fn ports(&mut self, kind: SocketKind) -> &mut Ports {
-        match kind {
-            SocketKind::Stream => &mut self.demux.tcp,
-            SocketKind::Datagram => &mut self.demux.udp,
-        }
-    }
-
     /// A port for a socket that asks for any: a free one, or else one that it may share.
     fn any_port(
         &mut self,
@@ -136,7 +132,7 @@ impl Binding<'_> {
         (reuse, v6_only): (Reuse, bool),
     ) -> Option<u16> {
         let (seed, user) = ((key, self.now.0), self.user);
-        let ports = self.ports(kind);
+        let ports = self.demux.ports(kind);
         let shared = || match kind {
             SocketKind::Stream => ports.pick_shared_by_streams(seed, ip, key, reuse, v6_only, user),
             SocketKind::Datagram => ports.pick_shared(seed, ip, key, reuse, v6_only, user),
@@ -264,10 +260,7 @@ impl Sockets {
             return;
         };
         let given = other.bound.given();
-        let is_stream = !matches!(
-            other.kind,
-            Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
-        );
+        let is_stream = other.kind.opened_as() == SocketKind::Stream;
         let port = other.bound.local().map(|local| local.port());
         let Some(port) = port.filter(|_| is_stream && given.port() && !given.is_taken()) else {
             return;

@@ -21,6 +21,7 @@ use crate::secrets::{KeyedHash, Purpose, Secrets};
 use crate::timers::{Alarm, Wheel};
 use automatic::Automatic;
 use flow::Keyed;
+use longshore_hostif::SocketKind;
 use longshore_tcp::{Instant, TimeWait};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp4::{CachedHeaders4, Flow4};
@@ -112,6 +113,14 @@ impl Demux {
             tcp: Ports::new(secrets.keyed(Purpose::TcpPorts)),
             udp: Ports::new(secrets.keyed(Purpose::UdpPorts)),
             cache_misses: 0,
+        }
+    }
+
+    /// The ports that sockets of this kind are bound to.
+    pub(crate) fn ports(&mut self, kind: SocketKind) -> &mut Ports {
+        match kind {
+            SocketKind::Stream => &mut self.tcp,
+            SocketKind::Datagram => &mut self.udp,
         }
     }
 

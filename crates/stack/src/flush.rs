@@ -225,8 +225,10 @@ impl Flush<'_> {
                 } else {
                     socket.report_also(&mut self.endpoints.sessions, self.now, also);
                 }
+                if socket.waits_for_stamps() {
+                    self.note_sent_stamps(key);
+                }
             }
-            self.note_sent_stamps(key);
         } else if has_block {
             self.admission().endings().release_if_delivered(key);
         }

@@ -9,6 +9,7 @@
 
 mod answers;
 mod edges;
+mod options;
 mod questions;
 mod setup;
 mod unanswered;
@@ -17,11 +18,9 @@ use crate::at_work::AtWork;
 use crate::counters::EngineDrop;
 use crate::forwards::Received;
 use crate::request_error::RequestError;
-use crate::socket::{Kind, OptionSet, Options, Reporter};
+use crate::socket::{Options, Reporter};
 pub(crate) use edges::EdgesTaken;
-use longshore_hostif::{
-    Address, EdgeFlags, Interface, OptionName, Query, Request, SocketId, SocketKind,
-};
+use longshore_hostif::{Address, EdgeFlags, Query, Request};
 use longshore_tcp::Linger;
 use questions::Reader;
 pub(crate) use setup::Setup;
@@ -357,52 +356,6 @@ impl Requests<'_> {
                 request,
                 bound.map(|local| (0, local.into())),
             ),
-        }
-    }
-
-    /// Sets an option of a socket, as its program asks.
-    fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
-        if name == OptionName::PortOf {
-            let (of, sessions) = (SocketId::decode(value), &&mut self.setup.endpoints.sessions);
-            return self.setup.endpoints.sockets.take_port(
-                key,
-                of,
-                sessions,
-                &mut self.setup.endpoints.demux,
-            );
-        }
-        let Some(socket) = self.setup.endpoints.sockets.get_mut(key) else {
-            return;
-        };
-        if name == OptionName::Interface {
-            let interface = Interface::from_raw(value);
-            let demux = &mut self.setup.endpoints.demux;
-            let ports = match socket.kind {
-                Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram) => &mut demux.udp,
-                _ => &mut demux.tcp,
-            };
-            socket.bound.receive_by(interface, key, ports);
-        }
-        if matches!(name, OptionName::SentKeys | OptionName::StampSent)
-            && !socket.ask_for_stamps(name, value)
-        {
-            self.setup.counters.drop(EngineDrop::ErrorQueueFull);
-        }
-        let set = socket.set_option(
-            name,
-            value,
-            &mut self.setup.endpoints.sessions,
-            self.setup.now,
-        );
-        if (name, value) == (OptionName::NotSentLowat, 0) {
-            // It is what the machine says then.
-            let settings = self.setup.settings.host.defaults(self.setup.now);
-            socket.options.not_sent_lowat = settings.map_or(0, |s| s.not_sent_lowat);
-        }
-        match set {
-            OptionSet::Done => {}
-            OptionSet::Touched => self.setup.endpoints.sockets.touch(key),
-            OptionSet::Room => self.setup.transfers().apply_reading(key),
         }
     }
 

@@ -173,8 +173,7 @@ impl<'a> Blocks<'a> {
             self.meter.note_word(id.index, size_of::<u64>());
         }
         if (before.size_goal, before.usual) != (not_sent.size_goal, not_sent.usual) {
-            self.meter.note_word(id.index, WORD);
-            self.meter.note_word(id.index, WORD);
+            self.meter_size_goal(id.index);
             block.note_size_goal(not_sent.size_goal, not_sent.usual);
         }
         block.note_sent(edge, not_sent.sendable, low_water)
@@ -184,6 +183,11 @@ impl<'a> Blocks<'a> {
     pub fn begin_not_sent(&self, index: u32, not_sent: &NotSent) {
         self.arena.block(index).set_not_sent(not_sent);
         self.meter.note_word(index, size_of::<u64>());
+        self.meter_size_goal(index);
+    }
+
+    /// Counts the two words in which the host is told how much is sent at once, and the usual mark.
+    fn meter_size_goal(&self, index: u32) {
         self.meter.note_word(index, WORD);
         self.meter.note_word(index, WORD);
     }

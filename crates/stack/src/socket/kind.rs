@@ -31,6 +31,15 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// What its program opened it as.
+    pub(crate) fn opened_as(&self) -> SocketKind {
+        match self {
+            Self::Idle(kind) => *kind,
+            Self::Datagram(_) => SocketKind::Datagram,
+            Self::Stream(_) | Self::Pair(_) | Self::Listener(_) => SocketKind::Stream,
+        }
+    }
+
     /// It is a UDP socket for good, if it may become one or is one.
     pub(crate) fn become_datagram(&mut self) -> Option<&mut Datagram> {
         if matches!(self, Self::Idle(SocketKind::Datagram)) {
