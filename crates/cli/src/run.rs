@@ -38,22 +38,10 @@ use supervision::Supervision;
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let name = &arguments.program[0];
-    let on_loss = arguments.conduct.on_engine_loss;
-    let is_shared = matches!(arguments.engine.engine, Some(EngineName::Socket(_)))
-        && arguments.engine.transport == Transport::Memory;
-    if on_loss == EngineLoss::Attach && !is_shared {
-        return Err(Error::NoSuccessor);
-    }
+    check_successor(arguments)?;
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
-    if let Some(lost) = program::obstacle(&path) {
-        if let Some(why) = lost.obstacle.refusal() {
-            let why = why.to_owned();
-            let program = name.to_string_lossy().into_owned();
-            return Err(Error::ProgramNotExecutable { program, why });
-        }
-        say(&format!("warning: {lost}"));
-    }
+    check_program(name, &path)?;
     if let Some(wrong) = preload::bad_log_level(std::env::var_os("LONGSHORE_LOG").as_deref()) {
         say(&format!("warning: {wrong}"));
     }
@@ -73,7 +61,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     };
     let (session, token) = attach::new_session(&engine.socket(), arguments.session())?;
     engine.session_is_open();
-    let loss = Loss::new(match on_loss {
+    let loss = Loss::new(match arguments.conduct.on_engine_loss {
         EngineLoss::End => Then::End,
         EngineLoss::Stay => Then::Stay,
         EngineLoss::Attach => Then::Attach(Renewal {
@@ -113,6 +101,33 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         Err(name.to_string_lossy().into_owned()),
         loss,
     ))
+}
+
+/// Whether there can be a successor of the engine to attach to, if one is wanted.
+fn check_successor(arguments: &RunArguments) -> Result<(), Error> {
+    let is_shared = matches!(arguments.engine.engine, Some(EngineName::Socket(_)))
+        && arguments.engine.transport == Transport::Memory;
+    if arguments.conduct.on_engine_loss == EngineLoss::Attach && !is_shared {
+        return Err(Error::NoSuccessor);
+    }
+    Ok(())
+}
+
+/// Whether Longshore can serve the program at `path`; warns of one that it can serve only in part.
+fn check_program(name: &OsStr, path: &Path) -> Result<(), Error> {
+    let Some(lost) = program::obstacle(path) else {
+        return Ok(());
+    };
+    match lost.obstacle.refusal() {
+        Some(why) => Err(Error::ProgramNotExecutable {
+            program: name.to_string_lossy().into_owned(),
+            why: why.to_owned(),
+        }),
+        None => {
+            say(&format!("warning: {lost}"));
+            Ok(())
+        }
+    }
 }
 
 /// Starts the program `name`, with the signals that it would have without us.

@@ -18,7 +18,7 @@ use crate::socket::{Kind, PayloadMoved, Socket, as_family, not_sent_of};
 use crate::transfers::Transfers;
 use crate::unaccepted::Next;
 use longshore_hostif::adapter::Subscribers;
-use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, Moved};
+use longshore_hostif::{ACCEPT_RECORD, AcceptRecord, EdgeFlags, Moved, NotSent};
 use longshore_tcp::Instant;
 
 /// Connections that are taken out of a queue, and of those in line that are let in, at once.
@@ -65,18 +65,12 @@ impl Admission<'_> {
     pub(crate) fn hand_over(&mut self, key: u32) -> Option<()> {
         let socket = self.endpoints.sockets.get(key)?;
         let (session_key, options) = (socket.session, socket.options);
-        let has_mark = options.not_sent_mark() != 0;
-        let (listener_key, remote, is_pair, not_sent) = match &socket.kind {
-            Kind::Stream(c) => {
-                let not_sent = has_mark.then(|| not_sent_of(&options, &c.tcb));
-                (c.listener?, c.remote, false, not_sent)
-            }
-            Kind::Pair(p) => {
-                let not_sent = has_mark.then(|| options.not_sent(0, 0));
-                (p.listener?, p.remote, true, not_sent)
-            }
+        let (listener_key, remote, is_pair) = match &socket.kind {
+            Kind::Stream(c) => (c.listener?, c.remote, false),
+            Kind::Pair(p) => (p.listener?, p.remote, true),
             _ => return None,
         };
+        let not_sent = first_not_sent(socket);
         let port = socket.bound.local()?.port();
         let [local, peer] =
             [socket.bound.local()?, remote].map(|a| as_family(a, options.ipv6).into());
@@ -126,22 +120,10 @@ impl Admission<'_> {
         socket.id = id;
         socket.subscribers = Subscribers::of_accepted(subscriber);
         socket.messages = messages;
-        match &mut socket.kind {
-            Kind::Stream(c) => {
-                // The record says so.
-                c.reported.flags = EdgeFlags::CONNECTED;
-                c.record = number;
-            }
-            Kind::Pair(p) => p.record = number,
-            _ => {}
-        }
-        if let Some(socket) = self.endpoints.sockets.get(key) {
-            socket.apply_receive_buffer(&self.endpoints.sessions);
-        }
-        if let Some(socket) = self.endpoints.sockets.get_mut(key) {
-            let options = &socket.options;
-            socket.bound.hold(false, options, &mut self.endpoints.demux);
-        }
+        note_record(&mut socket.kind, number);
+        socket.apply_receive_buffer(&self.endpoints.sessions);
+        let options = &socket.options;
+        socket.bound.hold(false, options, &mut self.endpoints.demux);
         self.counters.tcp.passive_opens += 1;
         self.endpoints.sockets.touch(listener_key);
         Some(())
@@ -264,6 +246,32 @@ impl Admission<'_> {
             }
         }
         self.endpoints.sessions.at_work = AtWork::Nobodys;
+    }
+}
+
+/// What the host is told, of a connection that it has not accepted yet, of what is not sent; `None`
+/// if there is no mark for that.
+fn first_not_sent(socket: &Socket) -> Option<NotSent> {
+    let options = &socket.options;
+    if options.not_sent_mark() == 0 {
+        return None;
+    }
+    match &socket.kind {
+        Kind::Stream(c) => Some(not_sent_of(options, &c.tcb)),
+        _ => Some(options.not_sent(0, 0)),
+    }
+}
+
+/// The record of a connection is this one in the receive stream of its listener.
+fn note_record(kind: &mut Kind, number: u32) {
+    match kind {
+        Kind::Stream(c) => {
+            // The record says so.
+            c.reported.flags = EdgeFlags::CONNECTED;
+            c.record = number;
+        }
+        Kind::Pair(p) => p.record = number,
+        Kind::Idle(_) | Kind::Listener(_) | Kind::Datagram(_) => {}
     }
 }
 

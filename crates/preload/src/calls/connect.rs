@@ -12,7 +12,7 @@ use crate::signals::{waits, within};
 use crate::user::In;
 use crate::{decide, epoll, place, real, vectors};
 use libc::{c_int, sockaddr, socklen_t};
-use longshore_hostif::{Owner, SocketState};
+use longshore_hostif::{Owner, SocketId, SocketState};
 use longshore_sockets::{Socket, SocketError, host_bits};
 use std::net::SocketAddr;
 
@@ -63,53 +63,55 @@ pub(crate) fn connect_as(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t, flag
                     }
                 }
                 (Entry::Engine(id), given) => {
-                    let socket = fds::engine(fd)?;
-                    match given {
-                        // Where to is not looked at.
-                        Given::Inet(_) | Given::Other
-                            if is_connected(&socket) && is_address(addr, len) =>
-                        {
-                            Some(answer(|| socket.connector().note_reported().map(|()| 0)))
-                        }
-                        Given::Inet(peer) if let Some(why) = does_not_fit(&socket, peer) => {
-                            let why = has_connection(&socket).unwrap_or(why);
-                            Some(answer(|| refuse_to_connect(&socket, why)))
-                        }
-                        Given::Inet(peer)
-                            if decide::owner_of_peer(&socket, peer) == Owner::Engine =>
-                        {
-                            Some(answer(|| connect_on(fd, socket, peer, flags)))
-                        }
-                        Given::Inet(_) | Given::Other
-                            if is_address(addr, len)
-                                && !socket.is_datagram()
-                                && let Some(said) = socket.connector().already() =>
-                        {
-                            Some(answer(|| tell(fd, socket, said)))
-                        }
-                        Given::Inet(_) => {
-                            // Bound on both sides, it goes on with the kernel alone.
-                            let done = waits::connect(fd, addr, len);
-                            if is_kernels_now(&socket, done.as_ref().err()) {
-                                decide::to_kernel(id);
-                            }
-                            let limit = socket.options().time_limit(true);
-                            Some(returned(done.map(|_| 0).map_err(|e| match e {
-                                SocketError::Interrupted if limit.is_none() => {
-                                    SocketError::Restarts
-                                }
-                                e => e,
-                            })))
-                        }
-                        Given::Unspecified => Some(answer(|| disconnect(fd, socket))),
-                        Given::Other => None,
-                    }
+                    connect_engines((fd, id, fds::engine(fd)?), (addr, len, given), flags)
                 }
                 _ => None,
             }
         })
     };
     point(|| done().unwrap_or_else(plain))
+}
+
+/// As `connect` of a socket that the engine has; `None` if the kernel says what is wrong.
+fn connect_engines(
+    (fd, id, socket): (c_int, SocketId, Socket),
+    (addr, len, given): (In<'_, sockaddr>, socklen_t, Given),
+    flags: c_int,
+) -> Option<c_int> {
+    match given {
+        // Where to is not looked at.
+        Given::Inet(_) | Given::Other if is_connected(&socket) && is_address(addr, len) => {
+            Some(answer(|| socket.connector().note_reported().map(|()| 0)))
+        }
+        Given::Inet(peer) if let Some(why) = does_not_fit(&socket, peer) => {
+            let why = has_connection(&socket).unwrap_or(why);
+            Some(answer(|| refuse_to_connect(&socket, why)))
+        }
+        Given::Inet(peer) if decide::owner_of_peer(&socket, peer) == Owner::Engine => {
+            Some(answer(|| connect_on(fd, socket, peer, flags)))
+        }
+        Given::Inet(_) | Given::Other
+            if is_address(addr, len)
+                && !socket.is_datagram()
+                && let Some(said) = socket.connector().already() =>
+        {
+            Some(answer(|| tell(fd, socket, said)))
+        }
+        Given::Inet(_) => {
+            // Bound on both sides, it goes on with the kernel alone.
+            let done = waits::connect(fd, addr, len);
+            if is_kernels_now(&socket, done.as_ref().err()) {
+                decide::to_kernel(id);
+            }
+            let limit = socket.options().time_limit(true);
+            Some(returned(done.map(|_| 0).map_err(|e| match e {
+                SocketError::Interrupted if limit.is_none() => SocketError::Restarts,
+                e => e,
+            })))
+        }
+        Given::Unspecified => Some(answer(|| disconnect(fd, socket))),
+        Given::Other => None,
+    }
 }
 
 /// Whether a label is looked at: what has begun already says so first.
