@@ -72,3 +72,14 @@ proptest! {
         }
     }
 }
+
+/// Where no more may be kept than there is room for inline, nothing is allocated for one more.
+#[test]
+fn a_set_of_what_fits_inline_is_full_with_that() {
+    let mut set = RangeSet::<2, 2>::new();
+    assert_eq!(set.insert(0, 0, 5), Ok(5));
+    assert_eq!(set.insert(0, 10, 15), Ok(5));
+    assert_eq!(set.insert(0, 20, 25), Err(Full));
+    assert_eq!(set.iter(0).collect::<Vec<_>>(), [(0, 5), (10, 15)]);
+    assert!(set.more.is_none());
+}
