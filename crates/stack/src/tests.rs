@@ -50,6 +50,7 @@ mod refused;
 mod relay;
 mod report;
 mod responses;
+mod routers;
 mod scenario;
 mod sent_stamps;
 mod sessions;
@@ -57,6 +58,7 @@ mod single;
 mod streams;
 mod talk;
 mod udp;
+mod unheld;
 mod wakeups;
 mod world;
 

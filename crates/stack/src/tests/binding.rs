@@ -6,7 +6,9 @@ use super::single::{CLIENT, SERVER, Single};
 use crate::counters::EngineDrop;
 use crate::host::{Defaults, Host};
 use crate::local_ports::LocalPorts;
-use longshore_hostif::{Address, Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use longshore_hostif::{
+    Address, Completion, EdgeFlags, Interface, OptionName, Request, SocketId, SocketKind,
+};
 use longshore_tcp::{FastOpenKey, Instant};
 use longshore_wire::tcp::TcpFlags;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -159,6 +161,15 @@ fn rules_deny_ports_and_destinations() {
     assert_eq!(single.stack.counters.tcp.active_opens, 0);
 }
 
+/// The peer at port 80 refuses the connection of this SYN.
+fn refuse(single: &mut Single, syn: &longshore_wire::tcp::TcpHeader) {
+    let flags = TcpFlags::RST | TcpFlags::ACK;
+    let mut reset = super::single::header(0, flags, longshore_wire::SeqNumber(0), syn.seq.add(1));
+    (reset.src_port, reset.dst_port) = (80, syn.src_port);
+    single.segment(&reset, &[]);
+    single.turn();
+}
+
 /// A socket has one connection at a time; one that failed may be tried again.
 #[test]
 fn a_socket_is_connected_once_at_a_time() {
@@ -173,20 +184,13 @@ fn a_socket_is_connected_once_at_a_time() {
     );
     // It is refused, and tried again from another port.
     let syn = single.sent().pop().expect("a SYN");
-    let refuse = |single: &mut Single, syn: &longshore_wire::tcp::TcpHeader| {
-        let flags = TcpFlags::RST | TcpFlags::ACK;
-        let mut reset =
-            super::single::header(0, flags, longshore_wire::SeqNumber(0), syn.seq.add(1));
-        (reset.src_port, reset.dst_port) = (80, syn.src_port);
-        single.segment(&reset, &[]);
-        single.turn();
-    };
     refuse(&mut single, &syn);
     let reported = single.told_of(socket).expect("it is refused");
     assert!(reported.flags.contains(EdgeFlags::DEAD));
     assert_eq!(reported.errno, 111);
     assert_eq!(connect(&mut single, socket, away), 0);
-    assert!(single.sent().pop().is_some());
+    let again = single.sent().pop().expect("a SYN");
+    assert_ne!(again.src_port, syn.src_port);
     let listener = single.listen();
     single.turn();
     assert_eq!(connect(&mut single, listener, away), 22);
@@ -482,4 +486,84 @@ fn new_sockets_begin_with_the_settings_of_the_machine() {
     let socket = single.open(SocketKind::Stream);
     let (_, local) = bind(&mut single, socket, SERVER.into(), 0);
     assert!(local.expect("an address").port() >= 32_768);
+}
+
+/// Linux: of one that was bound to a port alone, the address of an attempt that has failed is left as
+/// its program has ended that in both directions.
+#[test]
+fn the_address_of_a_failed_attempt_is_left_with_it() {
+    const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+    for (flags, left) in [
+        (EdgeFlags::SHUT_RD, false),
+        (EdgeFlags::SHUT_WR, false),
+        (both, true),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let socket = single.open(SocketKind::Stream);
+        assert_eq!(bind(&mut single, socket, ANY, 5_000).0, 0);
+        let away = SocketAddr::new(CLIENT.into(), 80);
+        assert_eq!(connect(&mut single, socket, away), 0);
+        let syn = single.sent().pop().expect("a SYN");
+        refuse(&mut single, &syn);
+        single.edges(socket, 0, flags);
+        let session = single.session();
+        let key = single.stack.endpoints.key_of(session, socket).unwrap();
+        let local = single.stack.endpoints.sockets.get(key).unwrap();
+        let ip = if left { ANY } else { SERVER.into() };
+        let expected = SocketAddr::new(ip, 5_000);
+        assert_eq!(local.bound.local(), Some(expected), "{flags:?}");
+    }
+}
+
+/// Linux: a connection is with one host.
+#[test]
+fn no_connection_is_made_to_many_hosts() {
+    const UNREACHABLE: u16 = 101;
+    let mut single = Single::new(GEOMETRY, 1);
+    for many in [[224, 0, 0, 251], [10, 0, 0, 255], [255; 4]] {
+        let socket = single.open(SocketKind::Stream);
+        let peer = SocketAddr::new(many.into(), 80);
+        assert_eq!(connect(&mut single, socket, peer), UNREACHABLE, "{many:?}");
+    }
+    assert!(single.sent().is_empty());
+}
+
+/// SO_BINDTODEVICE of one that is bound: another may have the port at the other interface.
+#[test]
+fn a_port_is_that_of_the_interface_that_is_chosen_later() {
+    const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let by = |interface: Interface| interface as u64;
+    for kind in [SocketKind::Stream, SocketKind::Datagram] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let first = single.open(kind);
+        assert_eq!(bind(&mut single, first, ANY, 90).0, 0);
+        let interface = OptionName::Interface;
+        let second = single.open(kind);
+        single.set(second, interface, by(Interface::Loopback));
+        assert_eq!(bind_at_once(&mut single, second, ANY, 90), 98, "{kind:?}");
+        single.set(first, interface, by(Interface::Link));
+        assert_eq!(bind_at_once(&mut single, second, ANY, 90), 0, "{kind:?}");
+    }
+}
+
+/// As `bind`, of an address that does not become free.
+fn bind_at_once(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> u16 {
+    single.discard_completions();
+    let (tag, waiter) = (1, None);
+    let local = SocketAddr::new(ip, port).into();
+    single.ask(
+        0,
+        &Request::Bind {
+            socket,
+            tag,
+            waiter,
+            local,
+        },
+    );
+    for late in single.stack.late_binds().take() {
+        single.stack.endpoints.sessions.give_bind_up(&late);
+    }
+    single.turn();
+    single.answer().expect("an answer")
 }

@@ -2,7 +2,8 @@
 //! forgotten, whatever the panic has left half done. One that comes while a session is taken out
 //! for the panic before it ends what it is about, and no more.
 
-use super::single::{SERVER, Single, header};
+use super::off_path::accepted;
+use super::single::{FIRST_PORT, SERVER, Single, header};
 use crate::at_work::AtWork;
 use crate::requests::From;
 use crate::testing::{
@@ -10,7 +11,7 @@ use crate::testing::{
     panic_in_half_open, panic_no_more,
 };
 use longshore_hostif::adapter::Immediate;
-use longshore_hostif::{Arena, BlockFlags, Features, SocketState};
+use longshore_hostif::{ACCEPT_RECORD, Arena, BlockFlags, EdgeFlags, Features, SocketState};
 use longshore_hostif::{Geometry, OpenFlags, Request, SocketId, SocketKind};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
@@ -84,7 +85,7 @@ const SOCKETS: u16 = 5;
 fn other_session(single: &mut Single, port: u16) -> u32 {
     let (session, arena) = single.add_session(GEOMETRY, Features::empty());
     for i in 0..SOCKETS {
-        let socket = open(single, session, &arena);
+        let socket = open(single, session, &arena, SocketKind::Datagram);
         let bind = Request::Bind {
             socket,
             tag: 1,
@@ -105,7 +106,7 @@ fn ask(single: &mut Single, session: u32, request: &Request) {
     stack.handle_request(from, request, &Immediate::default());
 }
 
-fn open(single: &mut Single, session: u32, arena: &Arena) -> SocketId {
+fn open(single: &mut Single, session: u32, arena: &Arena, kind: SocketKind) -> SocketId {
     let free = &arena.header().free_sockets;
     let index = free.pop(arena.socket_links()).unwrap().unwrap();
     let generation = arena
@@ -114,7 +115,7 @@ fn open(single: &mut Single, session: u32, arena: &Arena) -> SocketId {
     let socket = SocketId { index, generation };
     let open = Request::Open {
         socket,
-        kind: SocketKind::Datagram,
+        kind,
         flags: OpenFlags::empty(),
     };
     ask(single, session, &open);
@@ -199,5 +200,72 @@ fn a_panic_as_others_let_go_of_a_session_that_has_ended_ends_none_of_them() {
         assert_eq!(ended, [ill]);
         assert_eq!(single.stack.counters.sessions.contained_panics, 2);
         goes_on(&mut single, 8, &had);
+    }
+}
+
+/// Whoever is connected to what is taken out is told, on the wire and in other sessions.
+#[test]
+fn the_other_ends_of_what_is_taken_out_are_reset() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    single.connect(7);
+    single.turn();
+    accepted(&mut single, listener, 0);
+    let (other, arena) = single.add_session(GEOMETRY, Features::empty());
+    let client = open(&mut single, other, &arena, SocketKind::Stream);
+    let connect = Request::Connect {
+        socket: client,
+        tag: 1,
+        waiter: None,
+        peer: SocketAddr::new(SERVER.into(), 80).into(),
+    };
+    ask(&mut single, other, &connect);
+    single.turn();
+    single.sent();
+    let is_over = |single: &Single| {
+        let mut of_other = single.stack.endpoints.sockets.iter();
+        let found = of_other.find(|(_, s)| s.session == other);
+        found.expect("it lives on").1.kind.is_over()
+    };
+    assert!(!is_over(&single));
+    let ill = single.session();
+    assert_eq!(contained(&mut single, ill, || ()), [ill]);
+    assert!(is_over(&single));
+    let sent = single.sent();
+    let is_reset = |h: &longshore_wire::tcp::TcpHeader| {
+        h.dst_port == FIRST_PORT + 7 && h.flags.contains(TcpFlags::RST)
+    };
+    assert!(sent.iter().any(is_reset), "{sent:?}");
+}
+
+/// What nobody has bound stays held by the connections of those that go on.
+#[test]
+fn connections_hold_their_ports_after_a_panic_of_others() {
+    const ADDRESS_IN_USE: u16 = 98;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    single.connect(7);
+    single.turn();
+    accepted(&mut single, listener, 0);
+    single.edges(listener, ACCEPT_RECORD as u64, EdgeFlags::empty());
+    single.close(listener);
+    single.turn();
+    let ill = other_session(&mut single, 2_000);
+    for panics in [false, true] {
+        if panics {
+            assert_eq!(contained(&mut single, ill, || ()), [ill]);
+        }
+        single.discard_completions();
+        let socket = single.bind(SocketKind::Stream, 80);
+        // An address that is in use may be free soon: the caller says so.
+        for late in single.stack.late_binds().take() {
+            assert!(!single.stack.late_binds().bind_again(&late), "{panics}");
+            single.stack.endpoints.sessions.give_bind_up(&late);
+        }
+        single.turn();
+        assert_eq!(single.answer(), Some(ADDRESS_IN_USE), "{panics}");
+        single.close(socket);
     }
 }

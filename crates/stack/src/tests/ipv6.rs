@@ -359,6 +359,11 @@ fn an_echo_is_answered() {
         assert_eq!(Icmpv6::parse(ip, bytes).unwrap(), reply);
         assert_eq!(&bytes[reply.header_len()..], b"data");
     }
+    // What goes to a group that nobody has joined is for others.
+    let others = "ff02::1234".parse().unwrap();
+    let bytes = message(&request, PEER, others, b"data");
+    comes_to(&mut single, others, next_header::ICMPV6, &bytes);
+    assert_eq!(sent(&mut single), []);
     // A sum that is wrong is counted, and an answer is none.
     let mut bytes = message(&request, PEER, OURS, b"data");
     bytes[2] ^= 1;
@@ -415,4 +420,80 @@ fn errors_reach_the_socket_that_they_are_about() {
         &message(&narrow, PEER, OURS, &quoted),
     );
     assert_eq!(single.stack.link().pmtu.len(), 1);
+}
+
+/// A socket of IPv6 at this address and port connects; the SYN's source, and its header.
+fn syn_from(single: &mut Single, socket: SocketId, peer: SocketAddr) -> (Ipv6Addr, TcpHeader) {
+    single.ask(
+        0,
+        &Request::Connect {
+            socket,
+            tag: 1,
+            waiter: None,
+            peer: peer.into(),
+        },
+    );
+    single.turn();
+    let (ip, bytes) = sent(single).pop().expect("a SYN");
+    let (header, _) = TcpHeader::parse(&bytes).expect("a segment");
+    assert!(header.flags.contains(TcpFlags::SYN), "{header:?}");
+    (ip.source, header)
+}
+
+fn bind_to(single: &mut Single, ip: Ipv6Addr, port: u16) -> SocketId {
+    let socket = open(single, SocketKind::Stream);
+    let local = SocketAddr::new(ip.into(), port).into();
+    let (tag, waiter) = (1, None);
+    single.ask(
+        0,
+        &Request::Bind {
+            socket,
+            tag,
+            waiter,
+            local,
+        },
+    );
+    single.turn();
+    socket
+}
+
+/// Of several addresses, the one that the program has chosen is kept.
+#[test]
+fn a_connection_leaves_from_the_address_that_was_chosen() {
+    let own = ["fd00::1", "fd00::5"].map(|own| own.parse::<Ipv6Addr>().unwrap());
+    let mut single = Single::at(
+        &["fd00::1/64", "fd00::5/64"],
+        GEOMETRY,
+        1,
+        Features::empty(),
+    );
+    (0..5).for_each(|_| single.turn_after(1_000_000));
+    for (chosen, port) in own.into_iter().zip(5_000..) {
+        let socket = bind_to(&mut single, chosen, port);
+        single.packets();
+        let peer = SocketAddr::new(PEER.into(), PEER_PORT);
+        let (source, header) = syn_from(&mut single, socket, peer);
+        assert_eq!((source, header.src_port), (chosen, port));
+    }
+}
+
+/// Linux: one that was bound to a port alone has the address of its way to each peer that it tries.
+#[test]
+fn an_attempt_after_one_that_failed_has_an_address_of_its_own() {
+    let addresses = ["fd00::1/64", "fd01::1/64"];
+    let mut single = Single::at(&addresses, GEOMETRY, 1, Features::empty());
+    (0..5).for_each(|_| single.turn_after(1_000_000));
+    let socket = bind_to(&mut single, Ipv6Addr::UNSPECIFIED, 5_000);
+    single.packets();
+    for (peer, own) in [("fd00::2", "fd00::1"), ("fd01::2", "fd01::1")] {
+        let [peer, own] = [peer, own].map(|ip| ip.parse::<Ipv6Addr>().unwrap());
+        let (source, syn) = syn_from(&mut single, socket, SocketAddr::new(peer.into(), 80));
+        assert_eq!((source, syn.src_port), (own, 5_000));
+        let flags = TcpFlags::RST | TcpFlags::ACK;
+        let mut reset = header(0, flags, SeqNumber(0), syn.seq.add(1));
+        (reset.src_port, reset.dst_port) = (80, syn.src_port);
+        let between = (peer.into(), own.into());
+        single.frame_in(&packets::segment(between, &reset, &[]));
+        single.turn();
+    }
 }

@@ -3,7 +3,9 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
 use crate::host::{Defaults, Host};
-use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, OptionName, SocketId, SocketKind};
+use longshore_hostif::{
+    ACCEPT_RECORD, Delimiter, EdgeFlags, MessageRule, OptionName, SocketId, SocketKind,
+};
 use longshore_ring::Sleep;
 use longshore_tcp::{FastOpenKey, Instant};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
@@ -128,6 +130,51 @@ fn a_reader_is_woken_by_what_it_waits_for() {
         sleeper.single.set(sleeper.socket, mark[0].0, mark[0].1);
         sleeper.single.turn();
         assert!(!sleeper.is_woken_by(1, none), "{over_the_wire}");
+    }
+}
+
+/// The marks of both streams are there, also if they are the same.
+#[test]
+fn one_mark_does_not_take_the_other_away() {
+    let marks = [OptionName::ReceiveLowWater, OptionName::NotSentLowat];
+    let mut sleeper = Sleeper::new(true, &marks.map(|mark| (mark, MARK as u64)));
+    assert!(!sleeper.is_woken_by(MARK - 1, TcpFlags::PSH));
+    assert!(sleeper.is_woken_by(1, TcpFlags::PSH));
+}
+
+#[test]
+fn a_reader_is_woken_as_its_mark_is_lowered() {
+    let mark = OptionName::ReceiveLowWater;
+    let mut sleeper = Sleeper::new(true, &[(mark, MARK as u64)]);
+    assert!(!sleeper.is_woken_by(MARK / 2, TcpFlags::PSH));
+    sleeper.single.set(sleeper.socket, mark, 1);
+    sleeper.single.turn();
+    assert!(sleeper.is_awake());
+}
+
+/// A piece of a message wakes nobody, until the time is over for which it may wait; and not then if
+/// it was read.
+#[test]
+fn a_piece_of_a_message_waits_for_its_end_or_its_time() {
+    const WITHIN_MS: u64 = 20;
+    let rule = MessageRule::Delimiter(Delimiter::new(b"\n").unwrap());
+    let whole = (OptionName::ReceiveMessages, rule.encode());
+    let within = (OptionName::ReceiveMessagesWithin, WITHIN_MS);
+    for (options, is_read, wakes) in [
+        (&[whole][..], false, false),
+        (&[whole, within], false, true),
+        (&[whole, within], true, false),
+    ] {
+        let mut sleeper = Sleeper::new(true, options);
+        assert!(!sleeper.is_woken_by(10, TcpFlags::PSH));
+        if is_read {
+            sleeper.reads();
+        }
+        sleeper.sleep();
+        sleeper.single.turn_after(1_000 * WITHIN_MS / 2);
+        assert!(!sleeper.is_awake(), "{options:?}");
+        (0..3).for_each(|_| sleeper.single.turn_after(1_000 * WITHIN_MS));
+        assert_eq!(sleeper.is_awake(), wakes, "{options:?} {is_read}");
     }
 }
 

@@ -3,6 +3,7 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::questions::asks;
 use super::single::Single;
+use crate::counters::EngineDrop;
 use longshore_hostif::{ErrorReport, OptionName, Query, SocketId, SocketKind};
 use longshore_wire::tcp::TcpHeader;
 use std::sync::atomic::Ordering;
@@ -80,4 +81,33 @@ fn what_one_socket_sends_another_of_the_engine_is_there_at_once() {
     assert_eq!(kept(&single, client), 3);
     let all: Vec<_> = std::iter::from_fn(|| told(&mut single, client)).collect();
     assert_eq!(all, [(1, 499), (0, 499), (2, 499)]);
+}
+
+/// A program that asks and never looks finds what there was room for.
+#[test]
+fn stamps_for_which_there_is_no_room_are_counted() {
+    const MOST: u32 = 128;
+    const WRITES: u64 = 43;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    accepted(&mut single, listener, 0);
+    for number in 0..WRITES {
+        let end = 10 * (number + 1);
+        single.set(client, OptionName::StampSent, end | WHEN);
+        single.write(client, end - 10, &[7; 10]);
+        single.turn();
+    }
+    assert_eq!(kept(&single, client), MOST);
+    let lost = 3 * WRITES - u64::from(MOST);
+    assert_eq!(single.dropped(EngineDrop::ErrorQueueFull.name()), lost);
+    // Nor is more waited for.
+    let end = 10 * WRITES;
+    for number in 0..u64::from(MOST) + 2 {
+        single.set(client, OptionName::StampSent, end + number + 1 | WHEN);
+    }
+    assert_eq!(single.dropped(EngineDrop::ErrorQueueFull.name()), lost + 2);
 }

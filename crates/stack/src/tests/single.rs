@@ -88,8 +88,21 @@ impl Single {
     /// As `at`, with a port of bare packets and the other end of its wire;
     /// `has_one_session`: there is no other session than this.
     pub(super) fn over(
-        (port, wire): (Box<dyn Port>, MemoryPort),
+        ends: (Box<dyn Port>, MemoryPort),
         addresses: &[&str],
+        has_one_session: bool,
+        geometry: Geometry,
+        processes: u16,
+        more: Features,
+    ) -> Self {
+        let automatic = (addresses, &Automatic::default());
+        Self::finding_out(ends, automatic, has_one_session, geometry, processes, more)
+    }
+
+    /// As `over`, with addresses that are found out besides.
+    pub(super) fn finding_out(
+        (port, wire): (Box<dyn Port>, MemoryPort),
+        (addresses, automatic): (&[&str], &Automatic),
         has_one_session: bool,
         geometry: Geometry,
         processes: u16,
@@ -101,7 +114,7 @@ impl Single {
             port,
             addresses: &addresses,
             gateways: &[],
-            automatic: &Automatic::default(),
+            automatic,
         };
         let mut settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
         settings.has_one_session = has_one_session;

@@ -1,6 +1,8 @@
 //! What the program of a datagram socket is told of errors.
 
 use super::*;
+use crate::tests::questions::asks;
+use longshore_hostif::{ErrorReport, Query};
 
 /// An ICMP error about what the socket sent.
 fn error(udp: &mut Udp, code: u8) {
@@ -113,4 +115,57 @@ fn reports_are_taken_the_oldest_first() {
     let (_, errno, left) = take(&mut udp);
     assert_eq!((errno, left), (0, 0));
     assert_eq!(take(&mut udp).0, 0, "there is none");
+}
+
+/// ip(7): a report has where the datagram went, and what was quoted of its payload.
+#[test]
+fn a_report_has_what_was_quoted_of_the_datagram() {
+    let mut udp = Udp::new();
+    udp.single.set(udp.socket, OptionName::ReceiveErrors, 1);
+    error(&mut udp, unreachable::PORT);
+    let (errno, bytes) = asks(&mut udp.single, udp.socket, Query::Error);
+    let (report, quoted) = ErrorReport::decode(&bytes).expect("a report");
+    assert_eq!((errno, report.errno, report.to), (0, 111, Udp::peer()));
+    assert_eq!(report.offender, Some(CLIENT.into()));
+    assert!(quoted.starts_with(b"quoted bytes"), "{quoted:?}");
+}
+
+/// Linux: whoever asks for errors finds a report of a datagram that was too long for its path, which
+/// is no pending error. It says the port to which the socket is connected.
+#[test]
+fn a_datagram_that_is_too_long_is_reported_to_who_asks() {
+    const MESSAGE_SIZE: u16 = 90;
+    for (wants_reports, has_peer) in [(false, false), (true, false), (true, true)] {
+        let mut udp = Udp::new();
+        if has_peer {
+            udp.connects(Udp::peer());
+        }
+        let wanted = u64::from(wants_reports);
+        udp.single
+            .set(udp.socket, OptionName::ReceiveErrors, wanted);
+        udp.single.discard_completions();
+        let to = SocketAddr::new(CLIENT.into(), 77);
+        let too_long = Request::TooLong {
+            socket: udp.socket,
+            tag: 5,
+            waiter: None,
+            to: to.into(),
+        };
+        udp.single.ask(0, &too_long);
+        udp.single.turn();
+        assert_eq!(udp.single.answer(), Some(0));
+        let block = udp.single.arena.block(udp.socket.index);
+        let told = [&block.errno, &block.errors].map(|word| word.load(Ordering::Relaxed));
+        assert_eq!(told, [0, u32::from(wants_reports)], "{has_peer}");
+        let (_, bytes) = asks(&mut udp.single, udp.socket, Query::Error);
+        let report = ErrorReport::decode(&bytes);
+        assert_eq!(report.is_some(), wants_reports, "{has_peer}");
+        let Some((report, quoted)) = report else {
+            continue;
+        };
+        let port = if has_peer { PEER_PORT } else { 0 };
+        assert_eq!((report.errno, report.info), (MESSAGE_SIZE, MTU as u32));
+        assert_eq!(report.to, SocketAddr::new(CLIENT.into(), port));
+        assert!(report.offender.is_none() && quoted.is_empty());
+    }
 }
