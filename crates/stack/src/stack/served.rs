@@ -25,8 +25,8 @@ impl Stack {
         immediate: &Immediate,
         moved: Moved,
     ) -> Result<(), RequestError> {
+        // A late one, for a socket that is gone, is no fault, and nobody waits for its answer.
         let Some(key) = self.endpoints.key_of(from.session, request.socket()) else {
-            self.endpoints.sessions.refuse_unknown(from, request);
             return Ok(());
         };
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
