@@ -31,6 +31,7 @@ mod leaked;
 mod lifecycle;
 mod log;
 mod mapping;
+mod namespace;
 mod options;
 mod owner;
 mod page_exchange;

@@ -185,6 +185,9 @@ scenarios! {
     /// What is told of the machine's interfaces.
     fn interfaces(bed) within 300 { conformance::run(bed, "interfaces"); }
 
+    /// What has no network in a namespace of its own, and what has it.
+    fn namespaces(bed) within 300 { conformance::run(bed, "namespaces"); }
+
     /// libc's resolver.
     fn names(bed) within 300 { conformance::run(bed, "names"); }
 

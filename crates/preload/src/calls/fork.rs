@@ -12,7 +12,7 @@ use crate::calls::{errno, set_errno};
 use crate::epoll::apart::HeldLists;
 use crate::signals::{Held, prepare, within};
 use crate::user::{Out, Run};
-use crate::{cancel, epoll, fds, kept, page_exchange, place, real, state};
+use crate::{cancel, epoll, fds, kept, namespace, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, HeldSets, Host, OnlyThread, Reservation};
 use std::cell::{Cell, RefCell};
@@ -233,6 +233,7 @@ pub extern "C-unwind" fn clone(
     tls: Out<'_, c_void>,
     child: Out<'_, pid_t>,
 ) -> c_int {
+    namespace::follow(flags as u64);
     let flags = without_shared_memory(flags as u64) as c_int;
     let make = |run, argument: Out<'_, c_void>| {
         real::clone(run, stack, flags, argument, parent, tls, child)
@@ -276,6 +277,7 @@ extern "C-unwind" fn begin_cloned(begin: Out<'_, c_void>) -> c_int {
 
 /// A `clone` by number with these flags, which `make` does with the flags that it is given.
 pub(crate) fn clone_by_number(flags: u64, make: impl FnOnce(u64) -> c_long) -> c_long {
+    namespace::follow(flags);
     let flags = without_shared_memory(flags);
     if flags & libc::CLONE_VM as u64 != 0 {
         note_shared_memory(flags);

@@ -6,6 +6,7 @@
 
 use crate::address::Native;
 use crate::calls::set_errno;
+use crate::namespace;
 use crate::real;
 use crate::signals::within;
 use crate::state::{self, Mode};
@@ -244,6 +245,9 @@ fn known() -> Option<(Vec<Own>, Vec<u8>)> {
     let Mode::On(host) = state::mode() else {
         return None;
     };
+    if namespace::is_another() {
+        return None;
+    }
     let routes = host.routes();
     let own = own_addresses(&routes.iter().collect::<Vec<_>>());
     (!own.is_empty()).then(|| (own, interface_name(routes.link_scope())))

@@ -35,6 +35,7 @@ mod lost;
 mod low_water;
 pub mod memory;
 pub mod names;
+pub mod namespaces;
 pub mod newcomers;
 pub mod offset;
 pub mod options;

@@ -7,6 +7,7 @@
 
 use crate::calls::socket::undecided;
 use crate::fds::{self, Entry, Undecided};
+use crate::namespace;
 use crate::results::borrow;
 use longshore_sockets::is_confined;
 use rustix::net::sockopt::{socket_domain, socket_protocol, socket_type};
@@ -38,7 +39,7 @@ pub(crate) fn note(fd: RawFd) {
         // UDP-Lite, SCTP, or ICMP's echo.
         _ => return,
     };
-    if is_new(fd) {
+    if is_new(fd) && !namespace::is_elsewhere(fd) {
         let domain = i32::from(domain.as_raw());
         let new = Undecided {
             shared: true,

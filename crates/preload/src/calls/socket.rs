@@ -3,6 +3,7 @@
 use crate::calls::{guard, set_errno};
 use crate::fds::{self, Entry, Undecided};
 use crate::lifecycle;
+use crate::namespace;
 use crate::real;
 use crate::state::{self, Mode};
 use libc::c_int;
@@ -38,7 +39,7 @@ pub(crate) fn undecided(domain: c_int, stream: bool) -> Undecided {
 }
 
 /// `socket(2)`: a kernel socket in any case; a TCP or UDP socket may become the
-/// engine's later. ENETDOWN if the program is on Longshore and the engine
+/// engine's later, unless the thread is in another network namespace than the launcher. ENETDOWN if the program is on Longshore and the engine
 /// cannot be joined, EMFILE where that is for want of descriptors.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -49,6 +50,9 @@ pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
     guard(|| match state::mode() {
         Mode::Off => plain(),
         Mode::Failed(errno) => {
+            if namespace::is_another() {
+                return plain();
+            }
             set_errno(errno);
             -1
         }
@@ -61,7 +65,7 @@ pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
                 protocol
             };
             let fd = real::socket(domain, kind, protocol);
-            if fd >= 0 {
+            if fd >= 0 && !namespace::has_made_elsewhere(fd) {
                 let stream =
                     kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_STREAM;
                 let before = fds::put(fd, Entry::Undecided(undecided(domain, stream)));

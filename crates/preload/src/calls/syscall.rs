@@ -5,11 +5,12 @@
 use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{
     accept, bind, close, connect, dup, epoll, execve, fcntl, fork, io_uring, ioctl, listen, memory,
-    names, offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send, sendfile,
-    sendmsg, set_errno, shutdown, sigaction, socket, splice,
+    names, namespaces, offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send,
+    sendfile, sendmsg, set_errno, shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
 use crate::kernel::{self, Call};
+use crate::namespace;
 use crate::results::errno;
 use crate::signals::SET_BYTES;
 use crate::state;
@@ -98,6 +99,16 @@ pub extern "C-unwind" fn syscall(
                 }),
                 None => make(call),
             }
+        }
+        libc::SYS_unshare => {
+            namespace::follow(a.number() as u64);
+            make(call)
+        }
+        libc::SYS_setns => {
+            if namespaces::may_be_network(b.into()) {
+                namespace::may_differ();
+            }
+            make(call)
         }
         libc::SYS_execve => call!(execve::execve: a, b, c),
         libc::SYS_execveat => call!(execve::execveat: a, b, c, d, e),

@@ -10,6 +10,7 @@ mod relay;
 
 use crate::calls::{errno, set_errno};
 use crate::cancel::held;
+use crate::namespace;
 use crate::real;
 use crate::signals::Held;
 use crate::state::{self, Mode};
@@ -160,7 +161,9 @@ fn through_engine<T>(state: Option<Out<'_, State>>, resolve: impl FnOnce() -> T)
     held(|| {
         let before = errno();
         let standing = match state::mode() {
-            Mode::On(host) => Standing::new(host, state.unwrap_or_else(present_state)),
+            Mode::On(host) if !namespace::is_another() => {
+                Standing::new(host, state.unwrap_or_else(present_state))
+            }
             _ => None,
         };
         set_errno(before);
