@@ -448,6 +448,21 @@ static void at_no_offset(void) {
     IS(preadv2(mine, &v, 1, -1, 0), 4);
     IS(memcmp(buf, "data", 4), 0);
     FAILS(preadv2(mine, &v, 1, -1, 0x4000), EOPNOTSUPP);
+    /* What moves nothing is asked no more. */
+    struct iovec none = {buf, 0};
+    int new = SYS(socket(AF_INET, SOCK_STREAM, 0)), datagrams = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+    for (int flags = 0; flags < 0x80000; flags = flags ? 2 * flags : 1) {
+      IS(pwritev2(mine, &none, 1, -1, flags), 0);
+      IS(preadv2(mine, &none, 1, -1, flags), 0);
+      IS(pwritev2(new, &none, 1, -1, flags), 0);
+      IS(preadv2(datagrams, &none, 0, -1, flags), 0);
+      IS(pwritev2(datagrams, &none, 1, -1, flags), 0);
+    }
+    close(new);
+    close(datagrams);
+    struct iovec many[1025] = {{buf, 1}};
+    FAILS(preadv2(mine, many, 1025, -1, 0x4000), EINVAL);
+    FAILS(pwritev2(mine, &v, -1, -1, 0x4000), EINVAL);
     FAILS(preadv2(mine, &v, 1, 0, 0), ESPIPE);
     FAILS(pwritev2(mine, &v, 1, 0, 0), ESPIPE);
     FAILS(preadv(mine, &v, 1, 0), ESPIPE);

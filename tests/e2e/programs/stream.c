@@ -493,6 +493,63 @@ static void sendfile_of_what_is_no_file(void) {
   }
 }
 
+/* The file is looked at before the socket that takes nothing. */
+static void sendfile_where_nothing_can_be_sent(void) {
+  signal(SIGPIPE, SIG_IGN);
+  int streams[2] = {SYS(socket(AF_INET, SOCK_STREAM, 0)), my_listener(1)}, pipes[2];
+  char name[] = "/tmp/sendfile-XXXXXX";
+  int file = SYS(mkstemp(name)), writes = SYS(open(name, O_WRONLY)), path = SYS(open(name, O_PATH));
+  SYS(unlink(name));
+  IS(write(file, "0123456789", 10), 10);
+  SYS(pipe(pipes));
+  for (int i = 0; i < 2; i++) {
+    int fd = streams[i];
+    off_t at = 0, before = -1, end = 10;
+    FAILS(sendfile(fd, file, &at, 5), EPIPE);
+    IS(at, 0);
+    IS(sendfile(fd, file, &end, 5), 0);
+    IS(sendfile(fd, file, 0, 5), 0); /* it stands at its end */
+    FAILS(sendfile(fd, file, &before, 5), EINVAL);
+    FAILS(sendfile(fd, writes, 0, 5), EBADF);
+    FAILS(sendfile(fd, writes, &at, 5), EBADF);
+    FAILS(sendfile(fd, writes, 0, -1), EBADF);
+    FAILS(sendfile(fd, path, &at, 5), EBADF);
+    FAILS(sendfile(fd, 999, &at, 5), EBADF);
+    FAILS(sendfile(fd, pipes[0], &at, -1), ESPIPE);
+  }
+  for (int i = 0; i < 2; i++)
+    SYS(close(streams[i])), SYS(close(pipes[i]));
+  SYS(close(file)), SYS(close(writes)), SYS(close(path));
+}
+
+/* A socket is no file, but what it has goes into a pipe. */
+static void sendfile_from_a_socket(void) {
+  EACH_PAIR(mine, far) {
+    off_t at = 0;
+    int pipes[2], file = SYS(open("/dev/null", O_RDONLY)), to = SYS(open("/dev/null", O_WRONLY));
+    SYS(pipe(pipes));
+    send_all(far, "hello", 5);
+    char buf[8];
+    IS(sendfile(pipes[1], mine, 0, 3), 3);
+    IS(sendfile(pipes[1], mine, 0, 100), 2);
+    IS(read(pipes[0], buf, 8), 5);
+    IS(memcmp(buf, "hello", 5), 0);
+    SYS(fcntl(mine, F_SETFL, O_NONBLOCK));
+    FAILS(sendfile(pipes[1], mine, 0, 3), EAGAIN);
+    FAILS(sendfile(pipes[1], mine, 0, -1), EINVAL);
+    FAILS(sendfile(pipes[1], mine, &at, 3), ESPIPE);
+    FAILS(sendfile(pipes[0], mine, 0, 3), EBADF);
+    FAILS(sendfile(file, mine, 0, 3), EBADF);
+    FAILS(sendfile(file, mine, &at, 3), ESPIPE);
+    FAILS(sendfile(file, mine, 0, -1), EINVAL);
+    FAILS(sendfile(999, mine, 0, 3), EBADF);
+    FAILS(sendfile(mine, mine, 0, 3), EINVAL);
+    FAILS(sendfile(to, mine, 0, 0), EINVAL);
+    FAILS(sendfile(to, mine, (off_t *)1, 3), EFAULT);
+    SYS(close(pipes[0])), SYS(close(pipes[1])), SYS(close(file)), SYS(close(to));
+  }
+}
+
 static void sendfile_from_the_files_position(void) {
   int file = temporary_file(1000);
   EACH_PAIR(mine, far) {
@@ -720,6 +777,8 @@ const struct check CHECKS[] = {
     {"bytes_waiting", bytes_waiting},
     {"sendfile_whole", sendfile_whole},
     {"sendfile_of_what_is_no_file", sendfile_of_what_is_no_file},
+    {"sendfile_where_nothing_can_be_sent", sendfile_where_nothing_can_be_sent},
+    {"sendfile_from_a_socket", sendfile_from_a_socket},
     {"sendfile_from_the_files_position", sendfile_from_the_files_position},
     {"sendfile_without_waiting", sendfile_without_waiting},
     {"splice_through_a_pipe", splice_through_a_pipe},

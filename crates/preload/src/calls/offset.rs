@@ -3,9 +3,9 @@
 
 use crate::calls::recvmsg::recvmsg;
 use crate::calls::sendmsg::sendmsg;
-use crate::calls::set_errno;
+use crate::calls::{refused, returned};
 use crate::user::{Buffer, In, Message, Out};
-use crate::{fds, pipes, real};
+use crate::{fds, pipes, real, vectors};
 use libc::{c_int, off_t, ssize_t};
 
 /// Not at an offset, but where the descriptor is.
@@ -14,24 +14,30 @@ const RWF_NOWAIT: c_int = 8;
 /// RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_APPEND, RWF_NOAPPEND: they mean nothing to a socket.
 const WITHOUT_EFFECT: c_int = 0x37;
 
-/// The message that a call on `fd` is about, and the flags to receive or send it with;
-/// `None` if the kernel is to be asked.
+/// The message that a call on `fd` is about, and the flags to receive or send it with, or what the
+/// call gives without; `None` if the kernel is to be asked. To move no bytes is nothing, whatever
+/// the flags, on any socket.
 fn message<'a>(
     fd: c_int,
     iov: In<'a, Buffer<'a>>,
     count: c_int,
     at: off_t,
     flags: c_int,
-) -> Option<Result<(Message<'a>, c_int), c_int>> {
+) -> Option<Result<(Message<'a>, c_int), ssize_t>> {
     if at != HERE || !fds::is_engines(fd) {
         return None;
     }
-    if flags & !(RWF_NOWAIT | WITHOUT_EFFECT) != 0 {
-        return Some(Err(libc::EOPNOTSUPP));
-    }
-    let Ok(count) = usize::try_from(count) else {
-        return Some(Err(libc::EINVAL));
+    let parts = usize::try_from(count)
+        .map_err(|_| refused(libc::EINVAL))
+        .and_then(|count| Ok((count, vectors::sources(iov, count, libc::EINVAL)?)));
+    let count = match parts {
+        Ok((_, parts)) if parts.is_empty() => return Some(Err(0)),
+        Ok((count, _)) => count,
+        Err(error) => return Some(Err(returned(Err(error)))),
     };
+    if flags & !(RWF_NOWAIT | WITHOUT_EFFECT) != 0 {
+        return Some(Err(returned(Err(refused(libc::EOPNOTSUPP)))));
+    }
     let message = Message::of(iov, count);
     let flags = if flags & RWF_NOWAIT != 0 {
         libc::MSG_DONTWAIT
@@ -39,11 +45,6 @@ fn message<'a>(
         0
     };
     Some(Ok((message, flags)))
-}
-
-fn fails(errno: c_int) -> ssize_t {
-    set_errno(errno);
-    -1
 }
 
 /// `preadv2(2)`.
@@ -58,7 +59,7 @@ pub extern "C-unwind" fn preadv2(
     match message(fd, iov, count, at, flags) {
         None => real::preadv2(fd, iov, count, at, flags),
         Some(Ok((mut message, flags))) => recvmsg(fd, Out::from(&mut message), flags),
-        Some(Err(errno)) => fails(errno),
+        Some(Err(result)) => result,
     }
 }
 
@@ -77,7 +78,7 @@ pub extern "C-unwind" fn pwritev2(
             real::pwritev2(fd, iov, count, at, flags)
         }
         Some(Ok((message, flags))) => sendmsg(fd, In::from(&message), flags),
-        Some(Err(errno)) => fails(errno),
+        Some(Err(result)) => result,
     }
 }
 

@@ -2,10 +2,12 @@
 //! engine gets the range of it that is to be sent, and nothing is read here.
 
 use crate::calls::send::kernels_send;
+use crate::calls::splice::splice;
 use crate::calls::{
     Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_nonblocking,
 };
 use crate::cancel::held;
+use crate::signals::within;
 use crate::user::{In, Out};
 use crate::{fds, kernel, pipes, real, signals, vectors};
 use libc::{c_int, off_t, size_t, ssize_t};
@@ -37,6 +39,10 @@ pub extern "C-unwind" fn sendfile(
         pipes::leave(out);
         return kernels_send(out, || real::sendfile(out, from, offset, count));
     }
+    let has_length = count.cast_signed() >= 0;
+    if offset.is_null() && has_length && fds::is_engines(from) && is_pipe(out) {
+        return to_pipe(out, from, count);
+    }
     // It is no cancellation point.
     let send = || answer(|| held(|| send_from(out, from, offset, count)));
     let mut sent = send();
@@ -47,6 +53,22 @@ pub extern "C-unwind" fn sendfile(
         signals::broken_pipe();
     }
     sent
+}
+
+/// `sendfile` from a socket to a pipe, which is `splice` (since Linux 5.12). A descriptor that is
+/// set to O_NONBLOCK does not wait.
+fn to_pipe(out: c_int, from: c_int, count: usize) -> ssize_t {
+    let waits = within(|| !must_not_wait(from, 0));
+    let flags = if waits { 0 } else { libc::SPLICE_F_NONBLOCK };
+    let nowhere = || Out::null();
+    splice(from, nowhere(), out, nowhere(), count, flags)
+}
+
+/// Whether a descriptor is the end of a pipe that is written to.
+fn is_pipe(fd: c_int) -> bool {
+    rustix::fs::fstat(crate::calls::borrow(fd))
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+        && why_not_to(fd).is_none()
 }
 
 /// Whether it is a datagram socket of the engine, which is no pipe.
@@ -61,29 +83,66 @@ fn send_from(
     offset: Out<'_, off_t>,
     count: usize,
 ) -> Result<ssize_t, SocketError> {
-    if fds::is_engines(from) {
-        // A socket is no file.
-        return Err(refused(libc::EINVAL));
-    }
     if !offset.is_null() {
         vectors::check(offset, size_of::<off_t>())?;
-    } else if !is_file(from)? {
-        return Err(refused(libc::EINVAL));
     }
-    if count.cast_signed() < 0 {
+    if fds::is_engines(from) {
+        // A socket is no file, and has no places.
+        let place = (!offset.is_null()).then_some(libc::ESPIPE);
+        let length = (count.cast_signed() < 0).then_some(libc::EINVAL);
+        let why = place.or(length).or_else(|| why_not_to(out));
+        return Err(refused(why.unwrap_or(libc::EINVAL)));
+    }
+    if offset.is_null() && !is_file(from)? {
         return Err(refused(libc::EINVAL));
     }
     let socket = fds::engine_or_closed(out)?;
     let mut at = offset.get();
-    let sent = if socket.is_datagram() {
+    let sent = if count.cast_signed() < 0 {
+        Err(refused(libc::EINVAL))
+    } else if socket.is_datagram() {
         send_as_datagram(out, &socket, from, &mut at, count)
     } else {
         send_file(out, &socket, from, &mut at, count)
     };
+    let sent = sent.or_else(|error| match error {
+        SocketError::WouldBlock | SocketError::TimedOut | SocketError::Restarts => Err(error),
+        error => instead(error, from, offset.get()),
+    });
     if let Some(at) = at {
         offset.put(at);
     }
     sent.map(|n| n as ssize_t)
+}
+
+/// Why nothing can be written to a descriptor, which is asked before what it would be.
+fn why_not_to(out: c_int) -> Option<c_int> {
+    let flags = rustix::fs::fcntl_getfl(crate::calls::borrow(out)).ok();
+    let is_written = |flags: OFlags| flags.intersects(OFlags::WRONLY | OFlags::RDWR);
+    (!flags.is_some_and(is_written)).then_some(libc::EBADF)
+}
+
+/// What a call gives whose socket takes nothing: what is wrong with the file comes before, and of a
+/// file that ends there nothing is sent, which any socket takes.
+fn instead(error: SocketError, from: c_int, at: Option<off_t>) -> Result<usize, SocketError> {
+    if !is_readable(from) {
+        return Err(refused(libc::EBADF));
+    }
+    let file = crate::calls::borrow(from);
+    let here = rustix::fs::tell(file).map_err(SocketError::Refused)?;
+    let begin = match at.map(u64::try_from) {
+        None => here,
+        Some(at) => at.map_err(|_| refused(libc::EINVAL))?,
+    };
+    if error == refused(libc::EINVAL) {
+        return Err(error);
+    }
+    let mut byte = [0];
+    let mut to = [IoSliceMut::new(&mut byte)];
+    match preadv2(file, &mut to, begin, ReadWriteFlags::NOWAIT) {
+        Ok(0) => Ok(0),
+        _ => Err(error),
+    }
 }
 
 /// Whether a descriptor is one that may be sent from, from where it stands: what is read of a pipe,
