@@ -127,6 +127,7 @@ pub(crate) enum Once {
     Signal,
     Ring,
     OwnWaits,
+    Aio,
 }
 
 /// Says something once.

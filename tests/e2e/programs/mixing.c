@@ -1,5 +1,6 @@
 /* The engine's sockets, the kernel's and Unix sockets in one program. */
 #include "check.h"
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <netdb.h>
 #include <stddef.h>
@@ -260,6 +261,41 @@ static void io_uring_or_none(void) {
   OK(got.data.fd == listener && got.events == EPOLLIN);
 }
 
+/* A program that may not poll by Linux's asynchronous input and output waits otherwise; either way
+ * it is told of its socket. Files are read so. */
+static void linux_aio_or_none(void) {
+  aio_context_t context = 0;
+  struct timespec soon = {10, 0};
+  struct io_event event;
+  SYS((syscall)(SYS_io_setup, 8, &context));
+  EACH_PAIR(mine, far) {
+    int file = SYS(open("/proc/self/exe", O_RDONLY));
+    char head[4], byte;
+    struct iocb reads = {.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = file, .aio_buf = (uintptr_t)head, .aio_nbytes = 4};
+    struct iocb polls = {.aio_lio_opcode = IOCB_CMD_POLL, .aio_fildes = mine, .aio_buf = POLLIN};
+    struct iocb *list[] = {&reads, &polls}, *alone[] = {&polls};
+    int taken = (syscall)(SYS_io_submit, context, 2L, list);
+    OK(taken == 1 || taken == 2);
+    IS((syscall)(SYS_io_getevents, context, 1L, 1L, &event, &soon), 1);
+    IS(event.res, 4);
+    IS(memcmp(head, "\177ELF", 4), 0);
+    if (taken == 1)
+      FAILS((syscall)(SYS_io_submit, context, 1L, alone), EINVAL);
+    IS((syscall)(SYS_io_submit, context, 0L, alone), 0);
+    FAILS((syscall)(SYS_io_submit, context, -1L, alone), EINVAL);
+    send_all(far, "x", 1);
+    if (taken == 2) {
+      IS((syscall)(SYS_io_getevents, context, 1L, 1L, &event, &soon), 1);
+      OK(event.res & POLLIN);
+    } else {
+      OK(ready(mine, POLLIN, 10000) & POLLIN);
+    }
+    IS(recv(mine, &byte, 1, MSG_DONTWAIT), 1);
+    SYS(close(file));
+  }
+  SYS((syscall)(SYS_io_destroy, context));
+}
+
 const struct check CHECKS[] = {
     {"loopback_stays_with_the_kernel", loopback_stays_with_the_kernel},
     {"any_address_serves_both", any_address_serves_both},
@@ -273,5 +309,6 @@ const struct check CHECKS[] = {
     {"raw_and_netlink_are_the_kernels", raw_and_netlink_are_the_kernels},
     {"locked_memory_stays_small", locked_memory_stays_small},
     {"io_uring_or_none", io_uring_or_none},
+    {"linux_aio_or_none", linux_aio_or_none},
     {0, 0},
 };

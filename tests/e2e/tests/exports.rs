@@ -212,14 +212,15 @@ fn stem(name: &str) -> &str {
     plain.strip_suffix("64").unwrap_or(plain)
 }
 
-/// What the shim defines beside functions of libc: what a sanitizer's library asks for, and the
-/// functions by which liburing sets up rings.
+/// What the shim defines beside functions of libc: what a sanitizer's library asks for, the
+/// functions by which liburing sets up rings, and libaio's that begins requests.
 const OTHERS: &[&str] = &[
     "__asan_default_options",
     "io_uring_queue_init",
     "io_uring_queue_init_mem",
     "io_uring_queue_init_params",
     "io_uring_setup",
+    "io_submit",
 ];
 
 #[test]

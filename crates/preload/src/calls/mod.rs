@@ -30,6 +30,8 @@ pub mod interfaces;
 pub mod io_uring;
 pub mod ioctl;
 pub mod limits;
+#[cfg(target_arch = "x86_64")]
+pub mod linux_aio;
 pub mod listen;
 mod lost;
 mod low_water;

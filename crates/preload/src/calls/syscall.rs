@@ -4,9 +4,9 @@
 
 use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{
-    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, io_uring, ioctl, listen, memory,
-    names, namespaces, offset, options, pipe, poll, recv, recvmsg, rw, seccomp, select, send,
-    sendfile, sendmsg, set_errno, shutdown, sigaction, socket, splice,
+    accept, bind, close, connect, dup, epoll, execve, fcntl, fork, io_uring, ioctl, linux_aio,
+    listen, memory, names, namespaces, offset, options, pipe, poll, recv, recvmsg, rw, seccomp,
+    select, send, sendfile, sendmsg, set_errno, shutdown, sigaction, socket, splice,
 };
 use crate::cancel::held;
 use crate::kernel::{self, Call};
@@ -29,7 +29,12 @@ macro_rules! call {
 
 /// Does what libc's `syscall` does with a call.
 fn make(call: Call<'_>) -> c_long {
-    match call.make() {
+    made(call.make())
+}
+
+/// What libc's `syscall` returns where the kernel has returned this.
+fn made(result: c_long) -> c_long {
+    match result {
         failed @ -4095..=-1 => {
             set_errno(-failed as c_int);
             -1
@@ -81,6 +86,7 @@ pub extern "C-unwind" fn syscall(
             set_errno(libc::ENOSYS);
             -1
         }
+        libc::SYS_io_submit => made(linux_aio::submit(call)),
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
             let number = libc::SYS_fork;
