@@ -107,7 +107,7 @@ fn stamps_for_which_there_is_no_room_are_counted() {
     // Nor is more waited for.
     let end = 10 * WRITES;
     for number in 0..u64::from(MOST) + 2 {
-        single.set(client, OptionName::StampSent, end + number + 1 | WHEN);
+        single.set(client, OptionName::StampSent, (end + number + 1) | WHEN);
     }
     assert_eq!(single.dropped(EngineDrop::ErrorQueueFull.name()), lost + 2);
 }
