@@ -36,9 +36,10 @@ pub use abi::{
     MAX_IMMEDIATE, MAX_ROUTES, MAX_WAITERS, MAX_WORKERS, MOST_DATA, MessageRule, Naming, NotSent,
     Notice, OLDEST_ABI_VERSION, OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query,
     RANGE_BYTES, RECEIVE_BUFFER, REGISTERED, RING, Raised, Request, Route, Routes, SEND_BUFFER,
-    SEND_QUEUE, STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SentStamp, SentStampKind, SocketBlock,
-    SocketId, SocketKind, SocketState, Stamp, StreamReceiveHalf, StreamSendHalf, Versions,
-    WIDEST_LENGTH, chunk_of, datagram_span, is_writable, loopback_at, loopback_place,
+    SEND_QUEUE, SMALL_SEND_BUFFER, STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SentStamp,
+    SentStampKind, SocketBlock, SocketId, SocketKind, SocketState, Stamp, StreamReceiveHalf,
+    StreamSendHalf, Versions, WIDEST_LENGTH, chunk_of, datagram_span, is_memory_writable,
+    is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
 pub use host::{

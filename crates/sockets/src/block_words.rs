@@ -4,7 +4,7 @@
 //!
 //! Called by all that reads or writes streams, and by `host` for what the engine has told.
 
-use longshore_hostif::{BlockFlags, EdgeFlags, SocketBlock, is_writable};
+use longshore_hostif::{BlockFlags, EdgeFlags, SocketBlock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits that the host keeps in a block's `options`.
@@ -89,12 +89,23 @@ pub(crate) fn report_threshold(block: &SocketBlock) -> u64 {
 
 /// Whether a writer would be told that it may write.
 pub(crate) fn has_room(block: &SocketBlock) -> bool {
-    is_writable(block.snd.held(), block.snd_limit()) && passes_lowat(block)
+    block.is_send_buffer_writable() && passes_lowat(block)
 }
 
 /// Whether a writer of a connection is told so in spite of TCP_NOTSENT_LOWAT.
 fn passes_lowat(block: &SocketBlock) -> bool {
     block.flags().contains(BlockFlags::DATAGRAM) || block.is_below_lowat()
+}
+
+/// How many bytes may be written. As Linux has it, who waits for room in a small send buffer goes on
+/// when a writer would be told of it, not with the first that is free.
+pub(crate) fn room_to_write(block: &SocketBlock) -> u64 {
+    let is_waiting = || block.options.load(Ordering::Relaxed) & host_bits::WANTS_ROOM != 0;
+    let counts_memory = block.flags().contains(BlockFlags::COUNTS_MEMORY);
+    if counts_memory && is_waiting() && !has_room(block) {
+        return 0;
+    }
+    block.send_room().min(block.room_before_lowat())
 }
 
 /// If somebody waits for room and there is now, takes the wish; says whether.
@@ -246,6 +257,25 @@ mod tests {
             b.snd.low_water.store(200, Ordering::Relaxed);
             assert_eq!(has_room(&b), flags.contains(BlockFlags::DATAGRAM));
         }
+    }
+
+    /// Two buffers of 4,000 bytes and what is beside them leave room, but no third of the limit.
+    #[test]
+    fn who_waits_for_memory_goes_on_when_a_third_is_free() {
+        let b = block(BlockFlags::COUNTS_MEMORY);
+        b.snd.limit.store(12_000, Ordering::Relaxed);
+        b.syn_room_or_size_goal.store(4_000, Ordering::Relaxed);
+        b.snd.edge.store(8_000, Ordering::Relaxed);
+        assert_eq!(room_to_write(&b), 4_000, "nobody has waited");
+        assert!(!want_room(&b));
+        assert_eq!(room_to_write(&b), 0);
+        b.snd.done.store(3_000, Ordering::Relaxed);
+        assert!(room_to_write(&b) != 0 && take_room_wanted(&b));
+        let b = block(BlockFlags::empty());
+        b.snd.limit.store(12_000, Ordering::Relaxed);
+        b.snd.edge.store(11_000, Ordering::Relaxed);
+        assert!(!want_room(&b));
+        assert_eq!(room_to_write(&b), 1_000, "bytes are counted");
     }
 
     #[test]

@@ -4,7 +4,9 @@ use crate::block_words::{flags_of_written, host_bits, more_bits};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
-use longshore_hostif::{MessageRule, OptionName, Request, STREAM_MAX, SocketState};
+use longshore_hostif::{
+    BlockFlags, MessageRule, OptionName, Request, SMALL_SEND_BUFFER, STREAM_MAX, SocketState,
+};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,10 +39,22 @@ impl<'a> SocketOptions<'a> {
             value,
         };
         if releases {
-            self.socket.host.messages().report_written(&request, 0)
-        } else {
-            self.socket.host.messages().report(&request, Wake::Soon)
+            return self.socket.host.messages().report_written(&request, 0);
         }
+        self.socket.host.messages().report(&request, Wake::Soon)?;
+        let is_small = self
+            .socket
+            .block()
+            .flags()
+            .contains(BlockFlags::COUNTS_MEMORY);
+        if name == OptionName::SendBuffer
+            && is_small
+            && self.socket.state() == SocketState::Connected
+        {
+            // The next call may fill it: by then the engine has said in which buffers.
+            self.socket.queries().segment_size()?;
+        }
+        Ok(())
     }
 
     /// Has it hold back what is less than a full segment, or no longer (TCP_CORK). The engine
@@ -93,7 +107,14 @@ impl<'a> SocketOptions<'a> {
         let block = self.socket.block();
         let limit = value.min(STREAM_MAX) as u32;
         match name {
-            OptionName::SendBuffer => block.snd.limit.store(limit, Ordering::Relaxed),
+            OptionName::SendBuffer => {
+                block.snd.limit.store(limit, Ordering::Relaxed);
+                if limit < SMALL_SEND_BUFFER && !self.socket.is_datagram() {
+                    block.set_flags(BlockFlags::COUNTS_MEMORY);
+                } else {
+                    block.clear_flags(BlockFlags::COUNTS_MEMORY);
+                }
+            }
             OptionName::ReceiveBuffer => block.rcv.limit.store(limit, Ordering::Relaxed),
             OptionName::ReceiveErrors | OptionName::ReceiveErrors6 if value != 0 => {
                 self.socket.set_more_bits(more_bits::ASKS_FOR_ERRORS);

@@ -253,7 +253,7 @@ impl Admission<'_> {
 /// if there is no mark for that.
 fn first_not_sent(socket: &Socket) -> Option<NotSent> {
     let options = &socket.options;
-    if options.not_sent_mark() == 0 {
+    if options.not_sent_mark() == 0 && !options.counts_memory() {
         return None;
     }
     match &socket.kind {

@@ -6,6 +6,7 @@
 //! is to be signalled about room, how full the send stream is.
 
 mod half;
+mod memory;
 mod notices;
 mod sending;
 mod signals;
@@ -13,6 +14,7 @@ mod waiters;
 mod words;
 
 pub use half::{StreamReceiveHalf, StreamSendHalf, is_writable};
+pub use memory::{SMALL_SEND_BUFFER, is_memory_writable};
 pub use notices::Notice;
 pub use sending::{NotSent, Sending};
 pub use signals::{OwnersSignal, Raised};
@@ -96,6 +98,9 @@ bitflags::bitflags! {
         /// No process has it any more: the engine is about to be told, and gives the
         /// block back as it is.
         const CLOSED = 8192;
+        /// Its program has made the send buffer of a stream so small that it counts the memory of
+        /// what it holds ([`SMALL_SEND_BUFFER`](super::SMALL_SEND_BUFFER)).
+        const COUNTS_MEMORY = 16_384;
     }
 }
 

@@ -25,8 +25,8 @@ mod worker;
 
 pub use address::Address;
 pub use block::{
-    BlockFlags, MAX_WAITERS, NotSent, Notice, OwnersSignal, Raised, Sending, SocketBlock,
-    SocketState, StreamReceiveHalf, StreamSendHalf, is_writable,
+    BlockFlags, MAX_WAITERS, NotSent, Notice, OwnersSignal, Raised, SMALL_SEND_BUFFER, Sending,
+    SocketBlock, SocketState, StreamReceiveHalf, StreamSendHalf, is_memory_writable, is_writable,
 };
 pub use control::{ChannelControl, ChannelState, MAILBOX_BYTES, REGISTERED};
 pub use descriptor::{

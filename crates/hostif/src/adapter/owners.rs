@@ -11,7 +11,7 @@
 
 use super::eventfds::Charge;
 use super::session_meter::SessionMeter;
-use crate::abi::{Edges, OwnersSignal, SocketId, is_writable};
+use crate::abi::{Edges, OwnersSignal, SocketId};
 use crate::transport::Arena;
 use rustix::io::Errno;
 use rustix::net::{
@@ -223,7 +223,8 @@ impl<'a> Owners<'a> {
         let block = self.arena.block(socket.index);
         // The block is the program's, which is served as it says.
         let edge = block.snd.edge.load(Ordering::Relaxed);
-        let is_writable = |acked: u64, limit| is_writable(edge.saturating_sub(acked), limit);
+        let is_writable =
+            |acked: u64, limit| block.is_writable_at(edge.saturating_sub(acked), limit);
         let limit = block.snd_limit();
         let reported = std::mem::replace(&mut owner.reported, *edges);
         let before = std::mem::replace(&mut owner.snd_limit, limit);

@@ -3,7 +3,7 @@
 
 use super::sending::Sending;
 use super::{places, split};
-use crate::block_words::{host_bits, want_room};
+use crate::block_words::{host_bits, room_to_write, want_room};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -152,11 +152,7 @@ impl<'a> SendStream<'a> {
         let block = self.block;
         let lock = block.snd.lock_to_send()?;
         self.free_acked()?;
-        let limit = block.snd_limit();
-        let room = || {
-            let free = limit.saturating_sub(block.snd.held());
-            free.min(block.room_before_lowat())
-        };
+        let room = || room_to_write(block);
         let mut free = room();
         if free == 0 {
             if want_room(block) {

@@ -11,7 +11,7 @@ use crate::session::FEW_CHUNKS;
 use crate::session::Session;
 use crate::socket::{Options, Socket};
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{Edges, NotSent, SocketId, is_writable};
+use longshore_hostif::{Edges, NotSent, SMALL_SEND_BUFFER, SocketId, is_writable};
 use longshore_tcp::Tcb;
 
 /// The marks of a socket, in bytes; 0 for none.
@@ -22,6 +22,8 @@ pub(crate) struct Marks {
     /// More is not waited for.
     most: u32,
     send_buffer: u32,
+    /// The host counts the memory of what the send buffer holds.
+    counts_memory: bool,
 }
 
 impl Options {
@@ -29,6 +31,13 @@ impl Options {
     #[inline]
     pub(crate) fn have_lowat(&self) -> bool {
         self.not_sent_mark() | self.receive_lowat != 0
+    }
+
+    /// Whether the host counts the memory of what the send buffer holds, for which it has to know
+    /// how far its stream may be sent, and in which buffers.
+    #[inline]
+    pub(crate) fn counts_memory(&self) -> bool {
+        self.send_fixed && self.send_buffer < SMALL_SEND_BUFFER
     }
 
     /// The mark of what is not sent, bytes; 0 for none.
@@ -66,7 +75,11 @@ impl Socket {
     /// the time at which it is sent.
     #[inline]
     pub(crate) fn has_marks(&self) -> bool {
-        self.options.have_lowat() || self.messages.is_some() || self.waits_for_stamps()
+        let options = &self.options;
+        options.have_lowat()
+            || options.counts_memory()
+            || self.messages.is_some()
+            || self.waits_for_stamps()
     }
 }
 
@@ -80,11 +93,12 @@ impl Marks {
             receive: options.receive_lowat.min(receive_buffer / 2),
             most: receive_buffer / 2,
             send_buffer: options.send_buffer,
+            counts_memory: options.counts_memory(),
         }
     }
 
     /// Notes for the program how far its stream, written up to `written`, may be sent; whether it
-    /// waits for that.
+    /// waits for that by a mark: a buffer that is full has room when bytes are acknowledged.
     pub(crate) fn has_sent(
         &self,
         s: &Session,
@@ -92,7 +106,7 @@ impl Marks {
         written: u64,
         not_sent: impl FnOnce() -> NotSent,
     ) -> bool {
-        self.not_sent != 0 && {
+        (self.counts_memory || self.not_sent != 0) && {
             let blocks = s.host.blocks();
             blocks.note_sent(id, written, &not_sent(), self.not_sent)
         }

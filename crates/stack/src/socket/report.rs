@@ -8,7 +8,7 @@ use crate::messages::Messages;
 use crate::returns::QUIET_US;
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, PayloadMoved, Socket};
-use longshore_hostif::{EdgeFlags, Edges};
+use longshore_hostif::{EdgeFlags, Edges, is_memory_writable};
 use longshore_tcp::{Error, Instant};
 
 impl Connection {
@@ -195,6 +195,15 @@ impl Socket {
         };
         let edges = c.edges();
         let (reported, written) = (c.reported, c.tcb.snd_edge());
+        // A few bytes may take all the memory, and somebody wait for that of each.
+        let is_short_of_memory = LOWAT
+            && self.options.counts_memory()
+            && !is_memory_writable(
+                written - reported.snd_acked,
+                self.options.send_buffer.into(),
+                c.tcb.send_status().size_goal(),
+            );
+        let quarter = if is_short_of_memory { 1 } else { quarter };
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
             let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());

@@ -3,7 +3,7 @@
 
 use crate::messages::{Messages, TimedRule};
 use crate::sessions::Sessions;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, Socket, not_sent_of};
 use longshore_hostif::{MessageRule, OptionName};
 use longshore_tcp::Instant;
 
@@ -91,9 +91,16 @@ impl Socket {
             // Tuning may have overtaken the host's own note of it.
             OptionName::SendBuffer => {
                 if let Some(s) = sessions.get(session) {
-                    s.host
-                        .blocks()
-                        .set_send_limit(index, self.options.send_buffer);
+                    let blocks = s.host.blocks();
+                    blocks.set_send_limit(index, self.options.send_buffer);
+                    // Where there is a mark it is said already.
+                    if let Kind::Stream(c) = &self.kind
+                        && self.options.counts_memory()
+                        && self.options.not_sent_mark() == 0
+                    {
+                        let not_sent = not_sent_of(&self.options, &c.tcb);
+                        let _ = blocks.note_sent(self.id, c.tcb.snd_edge(), &not_sent, 0);
+                    }
                 }
             }
             _ => {}

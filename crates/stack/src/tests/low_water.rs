@@ -4,7 +4,7 @@ use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
 use crate::host::{Defaults, Host};
 use longshore_hostif::{
-    ACCEPT_RECORD, Delimiter, EdgeFlags, MessageRule, OptionName, SocketId, SocketKind,
+    ACCEPT_RECORD, BlockFlags, Delimiter, EdgeFlags, MessageRule, OptionName, SocketId, SocketKind,
 };
 use longshore_ring::Sleep;
 use longshore_tcp::{FastOpenKey, Instant};
@@ -276,5 +276,84 @@ fn a_write_fills_the_windows_and_the_buffers_that_the_mark_begins() {
             .sum();
         let left = room - 5_360 - sent as u64;
         assert!(left < u64::from(LOWAT) / 2, "{case:?}: {left}");
+    }
+}
+
+/// The host of a program that has made its send buffer small knows where Linux's buffers would begin
+/// before it writes: two of half of the peer's window each behind what may be sent at once.
+#[test]
+fn a_small_send_buffer_is_one_of_memory() {
+    const SIZE_GOAL: u64 = 30_000 / 536 * 536;
+    const BUFFER: u64 = 40_000;
+    for of_listener in [false, true] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        if of_listener {
+            single.set(listener, OptionName::SendBuffer, BUFFER);
+        }
+        single.turn();
+        let peer = single.connect(0);
+        single.turn();
+        let socket = accepted(&mut single, listener, 0);
+        let arena = Arc::clone(&single.arena);
+        let block = arena.block(socket.index);
+        if !of_listener {
+            single.set(socket, OptionName::SendBuffer, BUFFER);
+            single.turn();
+        }
+        block.set_flags(BlockFlags::COUNTS_MEMORY);
+        single.sent();
+        let room = block.send_room();
+        assert_eq!(room, 10 * 536 + 2 * SIZE_GOAL, "{of_listener}");
+        block.snd.edge.store(room, Ordering::Relaxed);
+        single.write(socket, 0, &vec![7; room as usize]);
+        single.turn();
+        assert_eq!(block.send_room(), 0, "{of_listener}");
+        assert!(!block.is_send_buffer_writable(), "{of_listener}");
+        // More may be sent with each acknowledgment, so what follows would begin further on.
+        let mut acked = 0;
+        while !block.is_send_buffer_writable() {
+            acked += 536;
+            let header = TcpHeader {
+                ack: peer.ack.add(acked),
+                ..peer.clone()
+            };
+            single.segment(&header, &[]);
+            single.turn();
+            block.snd.done.store(acked.into(), Ordering::Relaxed);
+        }
+        let held = room - u64::from(acked);
+        assert!(held < BUFFER * 2 / 3, "{of_listener}: {held}");
+        assert!(block.send_room() > SIZE_GOAL / 2, "{of_listener}");
+    }
+}
+
+/// A quarter of a small send buffer may be more than all that it holds.
+#[test]
+fn who_is_short_of_memory_is_told_of_each_acknowledgment() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    let peer = single.connect(0);
+    single.turn();
+    let socket = accepted(&mut single, listener, 0);
+    single.set(socket, OptionName::SendBuffer, 4_608);
+    single.set(socket, OptionName::NoDelay, 1);
+    single.turn();
+    let mut acked = 0;
+    for (written, told) in [(400, None), (2_400, Some(500))] {
+        let before = acked;
+        single.write(socket, before, &vec![7; written]);
+        single.turn();
+        single.discard_completions();
+        acked = before + told.unwrap_or(400);
+        let header = TcpHeader {
+            ack: peer.ack.add(acked as u32),
+            ..peer.clone()
+        };
+        single.segment(&header, &[]);
+        single.turn();
+        let said = single.told_of(socket).map(|edges| edges.snd_acked);
+        assert_eq!(said, told.map(|_| acked), "{written}");
     }
 }

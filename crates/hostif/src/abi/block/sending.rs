@@ -147,7 +147,7 @@ impl SocketBlock {
     }
 
     /// How far the windows let the stream be sent: it will be without waiting for the peer.
-    fn sendable(&self) -> u64 {
+    pub(super) fn sendable(&self) -> u64 {
         let sendable = self.snd.sent_or_notices.load(Ordering::Acquire);
         sendable.max(self.snd.done.load(Ordering::Acquire))
     }
