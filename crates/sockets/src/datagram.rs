@@ -192,7 +192,7 @@ impl<'a> Datagrams<'a> {
     /// it, where the time is told beside each (SO_TIMESTAMP), it is not kept.
     fn note_arrival(self, stamp: Stamp) {
         let asked = self.socket.more_bits() & (more_bits::LAST_ARRIVAL | TOLD_BESIDE);
-        if asked == more_bits::LAST_ARRIVAL {
+        if asked == more_bits::LAST_ARRIVAL && !self.socket.options().stamps_arrivals() {
             let last = &self.socket.block().rcv.urgent_read;
             last.store(stamp.arrived_ns, Ordering::Relaxed);
         }

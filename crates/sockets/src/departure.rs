@@ -43,6 +43,8 @@ pub struct Departure {
     pub class: Option<u8>,
     /// Whether it is refused if its path does not take it whole (IPV6_DONTFRAG).
     pub whole: Option<bool>,
+    /// What is to be told of when it leaves, as flags of SO_TIMESTAMPING.
+    pub stamped: Option<u32>,
 }
 
 impl<'a> Datagrams<'a> {
@@ -64,7 +66,7 @@ impl<'a> Datagrams<'a> {
             return self.add(parts, to, departure, false);
         }
         let record = self.record(len, to, departure)?;
-        if self.write_record(&record, parts)? {
+        if self.write_record(&record, parts, departure.stamped)? {
             self.await_refusal();
         }
         Ok(len)
@@ -119,13 +121,10 @@ impl<'a> Datagrams<'a> {
         }
         let before = unfinished.remove(&self.socket.id);
         let was_begun = before.is_some();
-        let (bytes, hops_and_class) = before
-            .map(|begun| (begun.bytes, begun.hops_and_class))
-            .unzip();
-        let hops_and_class = hops_and_class.unwrap_or((departure.hops, departure.class));
+        let (bytes, said) = before.map(|begun| (begun.bytes, begun.said)).unzip();
         let mut begun = Begun {
             record,
-            hops_and_class,
+            said: said.unwrap_or(departure),
             bytes: bytes.unwrap_or_default(),
         };
         let before = begun.bytes.len();
@@ -193,12 +192,12 @@ impl<'a> Datagrams<'a> {
             // As Linux has it, which notes these for IPv6 when a datagram is begun, and for IPv4 when
             // it leaves.
             let sending = self.socket.block().sending(false);
-            let (hops, class) = begun.hops_and_class;
-            record.hops = hops.or(hops_to(to, &sending));
-            record.class = class.unwrap_or(sending.class);
+            let said = &begun.said;
+            record.hops = said.hops.or(hops_to(to, &sending));
+            record.class = said.class.unwrap_or(sending.class);
         }
         self.check_whole(&record)?;
-        self.write_record(&record, &[IoSlice::new(&begun.bytes)])
+        self.write_record(&record, &[IoSlice::new(&begun.bytes)], begun.said.stamped)
     }
 
     /// Sends what was begun, if something was: the cork is out (UDP_CORK).
@@ -366,6 +365,7 @@ impl<'a> Datagrams<'a> {
         self,
         record: &DatagramRecord,
         parts: &[IoSlice<'_>],
+        stamped: Option<u32>,
     ) -> Result<bool, SocketError> {
         let span = datagram_span(record.len) as usize;
         let mut reserved = self.socket.send_stream().reserve_record(span)?;
@@ -375,6 +375,7 @@ impl<'a> Datagrams<'a> {
             reserved.write_at(at, part)?;
             at += part.len();
         }
+        reserved.ask_for_stamp(span, stamped)?;
         reserved.commit(span, false)?;
         let Some(to) = record
             .peer

@@ -257,6 +257,21 @@ impl<'a> SocketOptions<'a> {
         self.socket.host.session.agreed().stamps_sent()
     }
 
+    /// Whether its program asks when each datagram came (SOF_TIMESTAMPING_RX_SOFTWARE).
+    pub fn stamps_arrivals(self) -> bool {
+        let flags = self.socket.block().flags();
+        flags.contains(BlockFlags::STAMPS_ARRIVALS)
+    }
+
+    /// Notes whether it does; the engine is to be told by [`OptionName::Stamped`].
+    pub fn note_stamps_arrivals(self, on: bool) {
+        if on {
+            self.socket.block().set_flags(BlockFlags::STAMPS_ARRIVALS);
+        } else {
+            self.socket.block().clear_flags(BlockFlags::STAMPS_ARRIVALS);
+        }
+    }
+
     /// Whether it is a socket of IPv6 that is not to reach any address of IPv4 (IPV6_V6ONLY).
     pub fn is_v6_only(self) -> bool {
         self.socket.more_bits() & more_bits::V6_ONLY != 0

@@ -1,6 +1,7 @@
 //! Datagrams that are put together by several calls (MSG_MORE, UDP_CORK): a process keeps them,
 //! `departure` adds to them and sends them, and `fork` sees to it that a child begins with none.
 
+use crate::departure::Departure;
 use crate::errors::SocketError;
 use crate::map::Map;
 use longshore_hostif::{DatagramRecord, SocketId};
@@ -14,8 +15,8 @@ pub(crate) type Unfinished = Map<SocketId, Begun>;
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) record: DatagramRecord,
-    /// The TTL and the type of service that were given beside its beginning.
-    pub(crate) hops_and_class: (Option<u8>, Option<u8>),
+    /// What was said beside its beginning.
+    pub(crate) said: Departure,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -60,7 +61,7 @@ mod tests {
             let peer = goes.map_or(Address::default(), |goes| of(goes).into());
             let begun = Begun {
                 record: DatagramRecord::new(1, peer),
-                hops_and_class: (None, None),
+                said: Departure::default(),
                 bytes: vec![7],
             };
             let expected = match is_refused {

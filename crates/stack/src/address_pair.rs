@@ -80,6 +80,14 @@ impl AddressPair {
         }
     }
 
+    /// From which.
+    pub(crate) const fn from(&self) -> IpAddr {
+        match *self {
+            Self::V4 { from, .. } => IpAddr::V4(from),
+            Self::V6 { from, .. } => IpAddr::V6(from),
+        }
+    }
+
     /// To which.
     pub(crate) const fn to(&self) -> IpAddr {
         match *self {

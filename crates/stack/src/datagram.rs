@@ -3,17 +3,18 @@
 //!
 //! Owns [`DatagramOutput`]; `flush` calls it for each UDP socket that a turn has touched.
 
+mod left;
 mod outgoing;
 
 use outgoing::DatagramSender;
 
-use crate::access::Access;
 use crate::at_work::AtWork;
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::{Demux, Ports};
 use crate::endpoints::Endpoints;
 use crate::link::Link;
 use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::socket::{Kind, Socket};
 use crate::sockets::Sockets;
 use crate::turns::DATAGRAM;
@@ -46,7 +47,7 @@ impl Sockets {
 pub(crate) struct DatagramOutput<'a> {
     pub(crate) endpoints: &'a mut Endpoints,
     pub(crate) link: &'a mut Link,
-    pub(crate) access: &'a Access,
+    pub(crate) settings: &'a Settings,
     pub(crate) counters: &'a mut Counters,
     pub(crate) now: Instant,
 }
@@ -63,7 +64,7 @@ impl DatagramOutput<'_> {
         let mut sender = DatagramSender {
             link: self.link,
             counters: self.counters,
-            access: self.access,
+            settings: self.settings,
             now,
         };
         sender.send_some(

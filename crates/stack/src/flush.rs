@@ -73,7 +73,7 @@ impl Flush<'_> {
         DatagramOutput {
             endpoints: self.endpoints,
             link: self.link,
-            access: &self.settings.access,
+            settings: self.settings,
             counters: self.counters,
             now: self.now,
         }

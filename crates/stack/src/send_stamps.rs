@@ -15,14 +15,43 @@ const MOST: usize = 128;
 /// [`OptionName::StampSent`](longshore_hostif::OptionName).
 #[derive(Debug, Clone, Copy)]
 struct Asked {
-    /// One byte behind that of which it is said.
+    /// One byte behind that of which it is said, or behind the record of the datagram.
     end: u64,
     kinds: u8,
+    /// Which datagram that is.
+    key: u32,
+}
+
+/// What is to be said of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AskedOfDatagram {
+    kinds: u8,
+    /// Which one it is, counted from 0; 0 if they are not counted.
+    pub(crate) key: u32,
+}
+
+impl AskedOfDatagram {
+    /// What is said when it leaves, in this order.
+    pub(crate) fn kinds(self) -> impl Iterator<Item = SentStampKind> {
+        let of = |bit: u8, kind| (self.kinds & bit != 0).then_some(kind);
+        [
+            of(SCHEDULED, SentStampKind::Scheduled),
+            of(SENT, SentStampKind::Sent),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Whether its packet is said, too.
+    pub(crate) fn with_packet(self) -> bool {
+        self.kinds & WITH_PACKET != 0
+    }
 }
 
 const SCHEDULED: u8 = 1;
 const SENT: u8 = 2;
 const ACKNOWLEDGED: u8 = 4;
+const WITH_PACKET: u8 = 8;
 /// Bits of the position.
 const POSITION: u32 = 48;
 
@@ -31,6 +60,8 @@ const POSITION: u32 = 48;
 pub(crate) struct SendStamps {
     /// From where on bytes are counted, if they are.
     keys_from: Option<u64>,
+    /// How many datagrams were counted, if they are.
+    datagrams: Option<u32>,
     asked: VecDeque<Asked>,
     told: VecDeque<(SentStampKind, SentStamp)>,
 }
@@ -41,20 +72,62 @@ impl SendStamps {
         self.keys_from = keys_from;
     }
 
-    /// Takes what is asked for; `false` if too much is waited for.
+    /// Counts datagrams from now on, or not.
+    pub(crate) fn count_datagrams(&mut self, on: bool) {
+        self.datagrams = on.then_some(0);
+    }
+
+    /// Takes what is asked for of a stream; `false` if too much is waited for.
     #[must_use]
     pub(crate) fn ask(&mut self, value: u64) -> bool {
+        self.push(value, SCHEDULED | SENT | ACKNOWLEDGED, 0)
+    }
+
+    /// Takes what is asked for of the next datagram; `false` if too much is waited for.
+    #[must_use]
+    pub(crate) fn ask_of_datagram(&mut self, value: u64) -> bool {
+        let key = self.datagrams.unwrap_or(0);
+        if let Some(datagrams) = &mut self.datagrams {
+            *datagrams = key.wrapping_add(1);
+        }
+        self.push(value, SCHEDULED | SENT | WITH_PACKET, key)
+    }
+
+    fn push(&mut self, value: u64, known: u8, key: u32) -> bool {
         let asked = Asked {
             end: value & ((1 << POSITION) - 1),
-            kinds: (value >> POSITION) as u8 & (SCHEDULED | SENT | ACKNOWLEDGED),
+            kinds: (value >> POSITION) as u8 & known,
+            key,
         };
         let has_room = self.asked.len() < MOST;
-        if has_room && asked.end != 0 && asked.kinds != 0 {
+        if has_room && asked.end != 0 && asked.kinds & !WITH_PACKET != 0 {
             if self.asked.capacity() == 0 {
                 self.asked.reserve_exact(MOST);
                 self.told.reserve_exact(MOST);
             }
             self.asked.push_back(asked);
+        }
+        has_room
+    }
+
+    /// The datagram whose record ends at `end` is done with: what is to be said if it has left. Of
+    /// those before it nothing is said any more.
+    pub(crate) fn take_asked(&mut self, end: u64) -> Option<AskedOfDatagram> {
+        while let Some(asked) = self.asked.pop_front_if(|asked| asked.end <= end) {
+            if asked.end == end {
+                let Asked { kinds, key, .. } = asked;
+                return Some(AskedOfDatagram { kinds, key });
+            }
+        }
+        None
+    }
+
+    /// Keeps what is said without a packet; `false` if there is no room for it.
+    #[must_use]
+    pub(crate) fn tell(&mut self, kind: SentStampKind, stamp: SentStamp) -> bool {
+        let has_room = self.told.len() < MOST;
+        if has_room {
+            self.told.push_back((kind, stamp));
         }
         has_room
     }
@@ -125,6 +198,38 @@ mod tests {
 
     fn asks(stamps: &mut SendStamps, end: u64, kinds: u8) -> bool {
         stamps.ask(end | u64::from(kinds) << POSITION)
+    }
+
+    /// Each as it leaves, whatever became of those before it; hardware's stamps are counted, too.
+    #[test]
+    fn datagrams_are_counted_as_they_are_asked_about() {
+        let ask = |stamps: &mut SendStamps, end: u64, kinds: u8| {
+            stamps.ask_of_datagram(end | u64::from(kinds) << POSITION)
+        };
+        let kinds = |asked: AskedOfDatagram| asked.kinds().collect::<Vec<_>>();
+        let mut stamps = SendStamps::default();
+        assert!(ask(&mut stamps, 40, SENT));
+        stamps.count_datagrams(true);
+        assert!(ask(&mut stamps, 80, 0) && ask(&mut stamps, 120, SENT | WITH_PACKET));
+        assert!(ask(&mut stamps, 160, SCHEDULED | SENT | ACKNOWLEDGED));
+        assert_eq!(stamps.take_asked(39), None);
+        let first = stamps.take_asked(40).unwrap();
+        assert_eq!(
+            (kinds(first), first.key, first.with_packet()),
+            (vec![Sent], 0, false)
+        );
+        assert_eq!(stamps.take_asked(80), None, "hardware has no clock");
+        let second = stamps.take_asked(120).unwrap();
+        assert_eq!(
+            (kinds(second), second.key, second.with_packet()),
+            (vec![Sent], 1, true)
+        );
+        assert!(ask(&mut stamps, 200, SENT));
+        let last = stamps.take_asked(200).unwrap();
+        assert_eq!((kinds(last), last.key), (vec![Sent], 3), "one was left out");
+        assert!(!stamps.is_waiting());
+        let stamp = SentStamp { at_ns: 1, key: 0 };
+        assert!((0..MOST).all(|_| stamps.tell(Sent, stamp)) && !stamps.tell(Sent, stamp));
     }
 
     fn taken(stamps: &mut SendStamps) -> Vec<(SentStampKind, u64, u32)> {

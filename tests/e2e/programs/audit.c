@@ -38,7 +38,8 @@ static const struct row {
     {SOL_SOCKET, 35 /* SO_TIMESTAMPNS */, TCP, ENOPROTOOPT, 1},
     {SOL_SOCKET, 35, UDP, DONE, 1},
     {SOL_SOCKET, SO_MARK, ALL, EPERM, 1},
-    {SOL_SOCKET, 37 /* SO_TIMESTAMPING: RX_SOFTWARE */, ALL, ENOPROTOOPT, 8},
+    {SOL_SOCKET, 37 /* SO_TIMESTAMPING: RX_SOFTWARE */, TCP, ENOPROTOOPT, 8},
+    {SOL_SOCKET, 37, UDP, DONE, 8}, /* told: when_a_datagram_came */
     {SOL_SOCKET, 37 /* TX_SOFTWARE */, TCP, DONE, 2}, /* told: when_it_was_sent */
     {SOL_SOCKET, 37, UDP, ENOPROTOOPT, 2},
     {SOL_SOCKET, 37 /* BIND_PHC */, ALL, EOPNOTSUPP, 32768},

@@ -391,6 +391,7 @@ static void nothing_is_left(void) {
 /* Of net_tstamp.h. */
 enum {
   TX_SOFTWARE = 1 << 1,
+  RX_SOFTWARE = 1 << 3,
   SOFTWARE = 1 << 4,
   OPT_ID = 1 << 7,
   TX_SCHED = 1 << 8,
@@ -401,13 +402,14 @@ enum {
 
 static int64_t ns_of(struct timespec t) { return t.tv_sec * 1000000000ll + t.tv_nsec; }
 
-/* Takes a stamp of what was sent; what it is of, or -1 if there is none yet. */
-static int sent_stamp(int fd, uint32_t *key, int64_t *at, int *flags) {
-  char control[256], byte;
-  struct iovec v = {&byte, 0};
+/* Takes a stamp of what was sent, with the packet; what it is of, or -1 if there is none yet. */
+static int stamp_with(int fd, uint32_t *key, int64_t *at, int *flags, char *packet, size_t size, ssize_t *len) {
+  char control[256];
+  struct iovec v = {packet, size};
   struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
   int what = -1, stamped = 0;
-  if (recvmsg(fd, &m, MSG_ERRQUEUE) == -1) {
+  *len = recvmsg(fd, &m, MSG_ERRQUEUE);
+  if (*len == -1) {
     int why = errno;
     IS(why, EAGAIN);
     return -1;
@@ -433,6 +435,114 @@ static int sent_stamp(int fd, uint32_t *key, int64_t *at, int *flags) {
   OK(what >= 0 && stamped);
   *flags = m.msg_flags;
   return what;
+}
+
+static int sent_stamp(int fd, uint32_t *key, int64_t *at, int *flags) {
+  ssize_t len;
+  char byte;
+  return stamp_with(fd, key, at, flags, &byte, 0, &len);
+}
+
+/* Of each datagram, with the packet or without. */
+static void when_a_datagram_left(void) {
+  enum { FLAGS = TX_SOFTWARE | SOFTWARE | TX_SCHED | OPT_ID };
+  const int order[] = {1, 0}; /* SCM_TSTAMP_SCHED, SND */
+  for (int alone = 0; alone < 2; alone++) {
+    struct sockaddr_in to;
+    int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM);
+    struct sockaddr_in a = address(far_ip(), 0);
+    SYS(far_bind(far, a));
+    to = far_name(far);
+    set(mine, SOL_SOCKET, SO_TIMESTAMPING, FLAGS | (alone ? OPT_TSONLY : 0));
+    IS(option(mine, SOL_SOCKET, SO_TIMESTAMPING), FLAGS | (alone ? OPT_TSONLY : 0));
+    for (uint32_t i = 0; i < 3; i++) {
+      char some[100], packet[600];
+      memset(some, 'a' + i, sizeof some);
+      int64_t before = now_ns(), at = 0;
+      IS(sendto(mine, some, sizeof some, 0, A(to)), sizeof some);
+      for (int n = 0; n < 2; n++) {
+        uint32_t key = 9;
+        int flags = 0;
+        ssize_t len = 0;
+        OK(ready(mine, POLLERR, 10000) & POLLERR);
+        IS(stamp_with(mine, &key, &at, &flags, packet, sizeof packet, &len), order[n]);
+        IS(key, i);
+        OK(at >= before && at <= now_ns());
+        IS(flags, MSG_ERRQUEUE);
+        IS(len, alone ? 0 : 14 + 20 + 8 + (ssize_t)sizeof some);
+        if (!alone) {
+          OK(!memcmp(packet + 42, some, sizeof some) && packet[12] == 8 && packet[14] == 0x45);
+          OK(!memcmp(packet + 14 + 16, &to.sin_addr, 4) && !memcmp(packet + 14 + 20 + 2, &to.sin_port, 2));
+        }
+      }
+    }
+    IS(ready(mine, POLLERR, 0), 0);
+    set(mine, SOL_SOCKET, SO_TIMESTAMPING, 0);
+    IS(sendto(mine, "a", 1, 0, A(to)), 1);
+    IS(ready(mine, POLLERR, 50), 0);
+  }
+}
+
+/* What is said beside a datagram counts for it alone; those that are asked about are counted. */
+static void one_datagram_is_asked_about(void) {
+  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM), flags;
+  struct sockaddr_in to, a = address(far_ip(), 0);
+  uint32_t key = 9;
+  int64_t at;
+  SYS(far_bind(far, a));
+  to = far_name(far);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPING, SOFTWARE | OPT_ID | OPT_TSONLY);
+  union {
+    char bytes[CMSG_SPACE(sizeof(uint32_t))];
+    struct cmsghdr align;
+  } control = {0};
+  struct iovec v = {"abc", 3};
+  struct msghdr m = {&to, sizeof to, &v, 1, control.bytes, sizeof control.bytes, 0};
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  uint32_t what = SOFTWARE;
+  h->cmsg_level = SOL_SOCKET;
+  h->cmsg_type = SO_TIMESTAMPING;
+  h->cmsg_len = CMSG_LEN(sizeof what);
+  memcpy(CMSG_DATA(h), &what, sizeof what);
+  FAILS(sendmsg(mine, &m, 0), EINVAL);
+  for (uint32_t i = 0; i < 2; i++) {
+    IS(sendto(mine, "ab", 2, 0, A(to)), 2);
+    what = TX_SOFTWARE;
+    memcpy(CMSG_DATA(h), &what, sizeof what);
+    IS(sendmsg(mine, &m, 0), 3);
+    OK(ready(mine, POLLERR, 10000) & POLLERR);
+    IS(sent_stamp(mine, &key, &at, &flags), 0);
+    IS(key, i);
+    IS(sent_stamp(mine, &key, &at, &flags), -1);
+  }
+}
+
+/* When a datagram came, beside it. */
+static void when_a_datagram_came(void) {
+  struct sockaddr_in to;
+  struct timespec t[3], nanos;
+  int mine = bound(&to), far = far_socket(SOCK_DGRAM);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE);
+  IS(option(mine, SOL_SOCKET, SO_TIMESTAMPING), RX_SOFTWARE);
+  /* Linux begins to look at the clock for each packet some time after it was first asked to. */
+  sleep_ms(300);
+  far_send(far, "a", 1, to);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0), -1);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE);
+  int64_t before = now_ns();
+  far_send(far, "b", 1, to);
+  IS(ready(mine, POLLIN, 10000), POLLIN);
+  int64_t after = now_ns();
+  sleep_ms(20);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0), sizeof t);
+  OK(ns_of(t[0]) >= before && ns_of(t[0]) <= after && !t[1].tv_sec && !t[2].tv_sec);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  far_send(far, "c", 1, to);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPNS, &nanos, sizeof nanos, 0), sizeof nanos);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+  set(mine, SOL_SOCKET, SO_TIMESTAMPING, 0);
+  far_send(far, "d", 1, to);
+  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0), -1);
 }
 
 static void when_it_was_sent(void) {
@@ -633,6 +743,9 @@ const struct check CHECKS[] = {
     {"times", times},
     {"time_of_the_last", time_of_the_last},
     {"when_it_was_sent", when_it_was_sent},
+    {"when_a_datagram_left", when_a_datagram_left},
+    {"one_datagram_is_asked_about", one_datagram_is_asked_about},
+    {"when_a_datagram_came", when_a_datagram_came},
     {"what_cannot_be_stamped", what_cannot_be_stamped},
     {"times_of_what_has_come", times_of_what_has_come},
     {"nothing_of_an_end", nothing_of_an_end},

@@ -101,6 +101,8 @@ bitflags::bitflags! {
         /// Its program has made the send buffer of a stream so small that it counts the memory of
         /// what it holds ([`SMALL_SEND_BUFFER`](super::SMALL_SEND_BUFFER)).
         const COUNTS_MEMORY = 16_384;
+        /// Its program asks when each datagram came (SOF_TIMESTAMPING_RX_SOFTWARE).
+        const STAMPS_ARRIVALS = 32_768;
     }
 }
 

@@ -172,11 +172,13 @@ pub enum OptionName {
     Interface = 41,
     /// From where on the bytes of a stream are counted in what is said of when they were sent
     /// ([`SentStamp`](super::SentStamp)): 0 nowhere, 1 from what is not acknowledged, 2 from what
-    /// is written (SOF_TIMESTAMPING_OPT_ID, OPT_ID_TCP; interface version 23).
+    /// is written (SOF_TIMESTAMPING_OPT_ID, OPT_ID_TCP; interface version 23). Datagrams are counted
+    /// that are asked about from then on.
     SentKeys = 42,
     /// That it is to be said when a stream is sent, or acknowledged, up to the position in bits 0
     /// to 47; bit 48 asks when it is about to be sent, 49 when it is sent, 50 when it is
-    /// acknowledged. It comes before the edge that reaches there (interface version 23).
+    /// acknowledged. It comes before the edge that reaches there (interface version 23). Of a
+    /// datagram socket, that position is the end of its next record; bit 51 asks for the packet, too.
     StampSent = 43,
 }
 

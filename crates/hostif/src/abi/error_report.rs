@@ -46,7 +46,8 @@ pub struct ErrorReport {
     pub code: u8,
     /// The MTU that would have passed, or where in the header the problem is; 0 without.
     pub info: u32,
-    /// Where the packet went that it is about.
+    /// Where the packet went that it is about; of a datagram's [`SentStamp`] with its packet, where it
+    /// left from.
     pub to: SocketAddr,
     /// Who sent the ICMP message, which is of the same version of IP; none if it was found here
     /// (interface version 22).

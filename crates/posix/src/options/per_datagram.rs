@@ -27,8 +27,14 @@ pub fn ask(socket: &Socket, kept: u64, on: bool) -> Option<(OptionName, u64)> {
     } else {
         socket.clear_more_bits(kept);
     }
-    let stamped = socket.more_bits() & STAMPS != 0;
-    (kept & STAMPS != 0).then_some((OptionName::Stamped, u64::from(stamped)))
+    (kept & STAMPS != 0).then(|| stamped(socket))
+}
+
+/// What the engine is to be told of whether a datagram socket's program asks when datagrams come.
+#[must_use]
+pub fn stamped(socket: &Socket) -> (OptionName, u64) {
+    let asks = socket.more_bits() & STAMPS != 0 || socket.options().stamps_arrivals();
+    (OptionName::Stamped, u64::from(asks))
 }
 
 /// Has datagrams leave with what was set, from now on; what the engine is to be told of

@@ -1,5 +1,6 @@
 //! SO_TIMESTAMPING: which of its flags are done, and how they stand in a socket's
-//! [`more_bits`]. Called where it is set, asked for, or of use.
+//! [`more_bits`], RX_SOFTWARE alone among the flags of its block. Called where it is set, asked for, or
+//! of use.
 //!
 //! Nothing here has a clock of hardware, so what asks for its stamps is taken and yields none, as on a
 //! machine without one.
@@ -72,21 +73,35 @@ impl Flags {
         if flags.contains(Self::BIND_PHC) {
             return Err(libc::EOPNOTSUPP);
         }
-        // When a datagram left is of use with the datagram, which is not looped back; and who is told
-        // when one came may ask for that beside each that it sends.
-        let not_done = match stream {
-            true => Self::RX_SOFTWARE,
-            false => Self::all(),
-        };
-        if flags.intersects(not_done) {
+        // When the bytes of a stream came is not kept.
+        if stream && flags.contains(Self::RX_SOFTWARE) {
             return Err(libc::ENOPROTOOPT);
         }
         Ok(flags)
     }
 
-    /// Those of a socket with these `more_bits`.
+    /// Those of a socket.
     #[must_use]
-    pub fn of_bits(more_bits: u64) -> Self {
+    pub fn of(socket: &Socket) -> Self {
+        let mut flags = Self::of_bits(socket.more_bits());
+        flags.set(Self::RX_SOFTWARE, socket.options().stamps_arrivals());
+        flags
+    }
+
+    /// What a message beside a datagram asks for, of it alone.
+    ///
+    /// # Errors
+    /// EINVAL for flags that ask for nothing of what is sent.
+    pub fn of_message(value: u32) -> Result<Self, c_int> {
+        let flags = Self::from_bits(value).ok_or(libc::EINVAL)?;
+        match Self::RECORDS.contains(flags) {
+            true => Ok(flags),
+            false => Err(libc::EINVAL),
+        }
+    }
+
+    /// Those of a socket with these `more_bits`, but RX_SOFTWARE.
+    fn of_bits(more_bits: u64) -> Self {
         let bits = (more_bits & more_bits::TIMESTAMPING) >> more_bits::TIMESTAMPING_SHIFT;
         let mut flags = Self::from_bits_truncate(bits as u32 & !Self::UNKNOWN.bits());
         // It stands where a flag would that is never set.
@@ -98,11 +113,12 @@ impl Flags {
     pub fn keep(self, socket: &Socket) {
         socket.clear_more_bits(more_bits::TIMESTAMPING & !self.to_bits());
         socket.set_more_bits(self.to_bits());
+        let arrivals = self.contains(Self::RX_SOFTWARE);
+        socket.options().note_stamps_arrivals(arrivals);
     }
 
     /// As a socket's bits have them.
-    #[must_use]
-    pub fn to_bits(self) -> u64 {
+    fn to_bits(self) -> u64 {
         let last = match self.contains(Self::OPT_ID_TCP) {
             true => Self::UNKNOWN.bits(),
             false => 0,
@@ -137,9 +153,13 @@ mod tests {
         let value = |flags: Flags, stream| Flags::of_value(flags.bits(), stream);
         let (sent, told) = (Flags::TX_ACK | Flags::TX_SOFTWARE, Flags::SOFTWARE);
         assert_eq!(value(sent | told, true), Ok(sent | told));
-        assert_eq!(value(sent | told, false), Err(libc::ENOPROTOOPT));
+        assert_eq!(value(sent | told, false), Ok(sent | told));
         assert_eq!(value(Flags::RX_SOFTWARE, true), Err(libc::ENOPROTOOPT));
-        assert_eq!(value(Flags::RX_SOFTWARE, false), Err(libc::ENOPROTOOPT));
+        let arrivals = Flags::RX_SOFTWARE | told;
+        assert_eq!(value(arrivals, false), Ok(arrivals));
+        assert_eq!(Flags::of_message(sent.bits()), Ok(sent));
+        assert_eq!(Flags::of_message(0), Ok(Flags::empty()));
+        assert_eq!(Flags::of_message((sent | told).bits()), Err(libc::EINVAL));
         assert_eq!(value(Flags::empty(), false), Ok(Flags::empty()));
         let hardware = Flags::TX_HARDWARE | Flags::RX_HARDWARE | Flags::RAW_HARDWARE;
         assert_eq!(value(hardware, true), Ok(hardware));

@@ -4,19 +4,23 @@
 //! sockets.
 
 use crate::address::Native;
+use crate::calls::wall_clock::{now_ns, stamps_of_software, timespec_of, timeval_of};
 use crate::calls::refused;
-use crate::calls::wall_clock::{now_ns, timespec_of, timeval_of};
 use crate::options;
 use crate::user::{In, Message};
 use crate::vectors;
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, sockaddr_in, sockaddr_in6};
 use longshore_hostif::Stamp;
+use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Departure, Received, Socket, SocketError, more_bits};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bytes before the value of a control message.
 const HEADER: usize = size_of::<cmsghdr>();
+
+/// SO_TIMESTAMPING where times have 64 bits on all machines.
+const SO_TIMESTAMPING_NEW: c_int = 65;
 
 /// Most bytes of control messages that go with what is sent (net.core.optmem_max).
 const MOST: usize = 131_072;
@@ -90,6 +94,10 @@ pub(crate) fn asked(
                 asked.segment = exactly(c)?;
             }
             libc::SOL_UDP => return Err(refused(libc::EINVAL)),
+            libc::SOL_SOCKET if matches!(c.kind, libc::SO_TIMESTAMPING | SO_TIMESTAMPING_NEW) => {
+                let flags = Flags::of_message(exactly(c)?).map_err(refused)?;
+                asked.stamped = Some(flags.bits());
+            }
             libc::SOL_SOCKET => of_socket(c)?,
             libc::IPPROTO_IP if !ipv6 => of_ipv4(c, &mut asked)?,
             libc::IPPROTO_IPV6 if ipv6 => of_ipv6(c, &mut asked)?,
@@ -265,14 +273,17 @@ pub(crate) fn write_control(message: &mut Message<'_>, socket: &Socket, got: &Re
         .is_some_and(|from| from.ip().to_canonical().is_ipv4());
     let more = socket.more_bits();
     match got.stamp {
-        Some(stamp) => add_arrival(&mut filling, more, stamp),
+        Some(stamp) => {
+            let flags = Flags::of(socket);
+            add_arrival(&mut filling, (more, flags), stamp);
+        }
         // It came before its socket asked for the time, which Linux reports as it is by now.
         None if more & (more_bits::TIMESTAMP | more_bits::TIMESTAMP_NS) != 0 => {
             let stamp = Stamp {
                 arrived_ns: now_ns(),
                 dropped: 0,
             };
-            add_arrival(&mut filling, more, stamp);
+            add_arrival(&mut filling, (more, Flags::empty()), stamp);
         }
         None => {}
     }
@@ -333,13 +344,17 @@ fn add_of_ipv6(
 }
 
 /// Says when a datagram came, and how many were lost before it, if any was.
-fn add_arrival(filling: &mut Filling<'_, '_>, more: u64, stamp: Stamp) {
+fn add_arrival(filling: &mut Filling<'_, '_>, (more, flags): (u64, Flags), stamp: Stamp) {
     let time = timespec_of(stamp.arrived_ns);
     if more & more_bits::TIMESTAMP != 0 {
         filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMP, timeval_of(time));
     }
     if more & more_bits::TIMESTAMP_NS != 0 {
         filling.add(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, time);
+    }
+    if flags.contains(Flags::SOFTWARE) {
+        let stamps = stamps_of_software(stamp.arrived_ns);
+        filling.add(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, stamps);
     }
     if more & more_bits::DROPS != 0 && stamp.dropped != 0 {
         filling.add(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, stamp.dropped);

@@ -11,7 +11,7 @@ use crate::cancel::held;
 use crate::real;
 use crate::user::{Message, Out, Zero};
 use libc::{c_int, sock_extended_err, sockaddr_in, sockaddr_in6};
-use longshore_hostif::{ErrorReport, Notice, SentStamp, SentStampKind};
+use longshore_hostif::{ERROR_PAYLOAD, ErrorReport, Notice, SentStamp, SentStampKind};
 use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Socket, SocketError};
 use std::io::IoSliceMut;
@@ -83,8 +83,11 @@ pub(crate) fn recv_message(
     m.msg_flags = libc::MSG_ERRQUEUE;
     if let Some(stamp) = &report.stamp {
         m.msg_namelen = 0;
+        if room < len || len == ERROR_PAYLOAD {
+            m.msg_flags |= libc::MSG_TRUNC;
+        }
         write_stamp(m, socket, (&report, stamp));
-        return Ok(0);
+        return Ok(len.min(room));
     }
     let to = destination(&report, socket);
     let name = m.msg_name;
@@ -176,16 +179,16 @@ fn write_notice(message: &mut Message<'_>, socket: &Socket, notice: &Notice) {
     }
 }
 
-/// Says when what was sent left, or was acknowledged. The packet itself is not looped back: a program
-/// that has not refused it (SOF_TIMESTAMPING_OPT_TSONLY) is told that it was cut off.
+/// Says when what was sent left, or was acknowledged. A stream's packets are not looped back: a program
+/// that has not refused them (SOF_TIMESTAMPING_OPT_TSONLY) is told that it was cut off.
 fn write_stamp(
     message: &mut Message<'_>,
     socket: &Socket,
     (report, stamp): (&ErrorReport, &SentStamp),
 ) {
-    let flags = Flags::of_bits(socket.more_bits());
+    let flags = Flags::of(socket);
     let has_packet = !flags.contains(Flags::OPT_TSONLY);
-    if has_packet {
+    if has_packet && !socket.is_datagram() {
         message.msg_flags |= libc::MSG_TRUNC;
     }
     let error = sock_extended_err {
@@ -208,7 +211,11 @@ fn write_stamp(
     // As Linux has it, where the packet left from, if it has left.
     let has_left = report.info != SentStampKind::Acknowledged as u32;
     let is_told = has_packet && has_left && (socket.is_v6() || flags.contains(Flags::OPT_CMSG));
-    let local = socket.addresses().local().filter(|_| is_told);
+    let local = match socket.is_datagram() {
+        true => Some(report.to),
+        false => socket.addresses().local(),
+    };
+    let local = local.filter(|_| is_told);
     let own = local.map(|local| {
         let own = SocketAddr::new(local.ip(), 0);
         Native::of_engine(own, socket.is_v6())

@@ -155,8 +155,9 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         What::Timestamping => {
             // With this bit it may be another that was set, and this have no flags.
             let flags = Flags::of_value(value.cast_unsigned(), !socket.is_datagram());
-            flags.unwrap_or_default().keep(socket);
-            None
+            let flags = flags.unwrap_or_default();
+            flags.keep(socket);
+            socket.is_datagram().then(|| per_datagram::stamped(socket))
         }
         What::Linger
         | What::LowWater
@@ -259,9 +260,11 @@ pub(crate) fn replay(fd: c_int, socket: &Socket, set: u32) -> Result<(), SocketE
     let options = known::all(stream)
         .filter(|k| set & 1 << k.bit != 0)
         .filter_map(|k| carry(fd, k, socket));
-    socket
-        .options()
-        .set_all(options.chain(congestion::chosen(set)))
+    let options = options.chain(congestion::chosen(set));
+    // Datagrams are counted that are asked about when they leave.
+    let counts = || !stream && Flags::of(socket).contains(Flags::OPT_ID);
+    let keys = std::iter::once_with(|| counts().then_some((O::SentKeys, 1)));
+    socket.options().set_all(options.chain(keys.flatten()))
 }
 
 /// Gives the kernel socket of an accepted connection what its listener has. On

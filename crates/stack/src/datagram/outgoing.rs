@@ -4,13 +4,15 @@
 //! Owns [`DatagramSender`]; [`DatagramOutput`](super::DatagramOutput) calls its
 //! [`send_next`](DatagramSender::send_next) until there is nothing more.
 
-use crate::access::{Access, Transport};
+use super::left::LeftPacket;
+use crate::access::Transport;
 use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::bytes::put;
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::Ports;
 use crate::link::{Link, NextHop, WholeMessage};
 use crate::sessions::Sessions;
+use crate::settings::Settings;
 use crate::socket::Reporter;
 use crate::socket::{Kind, Options, PayloadMoved, Socket};
 use longshore_frames::in_place;
@@ -47,7 +49,7 @@ struct Chosen {
 pub(super) struct DatagramSender<'a> {
     pub(super) link: &'a mut Link,
     pub(super) counters: &'a mut Counters,
-    pub(super) access: &'a Access,
+    pub(super) settings: &'a Settings,
     pub(super) now: Instant,
 }
 
@@ -98,11 +100,21 @@ impl DatagramSender<'_> {
             0 => 1,
             segment => record.len.div_ceil(u32::from(segment)).max(1),
         };
+        let asked = socket.asked_of_datagram(at + span);
         match self.way_to(&options, local, remote, packets, record.len) {
             Ok((addresses, remote)) => {
                 let ports = (local.port(), remote.port());
                 let whom = (&mut *socket, &mut *sessions);
-                self.send_record(whom, &record, &addresses, ports, payload);
+                let has_left = self.send_record(whom, &record, &addresses, ports, payload);
+                if let Some(asked) = asked.filter(|_| has_left) {
+                    let packet = LeftPacket {
+                        addresses: &addresses,
+                        ports,
+                        service: self.chosen(&record, addresses.to()).service,
+                        payload,
+                    };
+                    self.note_left((&mut *socket, &mut *sessions), asked, &packet);
+                }
             }
             Err(why) => self.counters.drop(why),
         }
@@ -140,7 +152,7 @@ impl DatagramSender<'_> {
         len: u32,
     ) -> Result<(AddressPair, SocketAddr), EngineDrop> {
         let remote = options.destination(remote).ok();
-        if remote.is_some_and(|r| !self.access.may_connect(Transport::Udp, r)) {
+        if remote.is_some_and(|r| !self.settings.access.may_connect(Transport::Udp, r)) {
             return Err(EngineDrop::AccessDenied);
         }
         if packets > MOST_SEGMENTS {
@@ -153,7 +165,8 @@ impl DatagramSender<'_> {
         Ok((addresses, remote))
     }
 
-    /// Sends the payload of a socket's record between these addresses and ports, where they lead.
+    /// Sends the payload of a socket's record between these addresses and ports, where they lead;
+    /// whether it has left.
     fn send_record(
         &mut self,
         (socket, sessions): (&mut Socket, &mut Sessions),
@@ -161,7 +174,7 @@ impl DatagramSender<'_> {
         addresses: &AddressPair,
         ports: (u16, u16),
         payload: &[IoSlice<'_>],
-    ) {
+    ) -> bool {
         let hop = self
             .link
             .next_hop_between(addresses, self.now, self.counters);
@@ -172,7 +185,7 @@ impl DatagramSender<'_> {
             }
             // Without a hop it stays with us.
             if chosen.service.ttl == 0 {
-                return;
+                return true;
             }
         }
         if self.is_too_long(hop, addresses, chosen, record.len as usize) {
@@ -183,9 +196,10 @@ impl DatagramSender<'_> {
                 now: self.now,
             };
             let to = SocketAddr::new(addresses.to(), ports.1);
-            return socket.note_too_long(to, self.link, reporter);
+            socket.note_too_long(to, self.link, reporter);
+            return false;
         }
-        self.send_datagram(hop, addresses, chosen, ports, payload);
+        self.send_datagram(hop, addresses, chosen, ports, payload)
     }
 
     /// What the sender of a datagram to `to` has chosen, or left to us.
@@ -206,6 +220,7 @@ impl DatagramSender<'_> {
         }
     }
 
+    /// Sends it; whether it has left, or waits for its next hop alone.
     fn send_datagram(
         &mut self,
         hop: NextHop,
@@ -213,14 +228,15 @@ impl DatagramSender<'_> {
         chosen: Chosen,
         ports: (u16, u16),
         payload: &[IoSlice<'_>],
-    ) {
+    ) -> bool {
         let Chosen {
             service,
             segment,
             path_mtu,
         } = chosen;
         if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
-            return self.counters.drop(EngineDrop::Unresolved);
+            self.counters.drop(EngineDrop::Unresolved);
+            return false;
         }
         let len: usize = payload.iter().map(|p| p.len()).sum();
         let header = UdpHeader {
@@ -243,15 +259,17 @@ impl DatagramSender<'_> {
                 segment: 0,
                 ..chosen
             };
+            let mut has_left = true;
             for part in whole.chunks(segment) {
-                self.send_datagram(hop, addresses, alone, ports, &[IoSlice::new(part)]);
+                has_left &= self.send_datagram(hop, addresses, alone, ports, &[IoSlice::new(part)]);
             }
             self.link.scratch = whole;
-            return;
+            return has_left;
         }
         let packet_len = len + udp::HEADER_LEN + addresses.header_len();
         if !cut && packet_len > mtu {
-            return self.send_fragmented(addresses, service, mtu, &header, payload);
+            self.send_fragmented(addresses, service, mtu, &header, payload);
+            return true;
         }
         let gso = cut.then_some(segment as u16);
         let sent = self
@@ -261,6 +279,7 @@ impl DatagramSender<'_> {
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
+        sent.is_ok()
     }
 
     /// The longest packet between these that is not cut.

@@ -1,15 +1,29 @@
-//! When the last byte of what a socket's program has written was sent, and acknowledged, for programs
-//! that ask (SO_TIMESTAMPING): asked for with each write, noted when the socket is flushed, and
-//! told as the reports of errors are.
+//! When the last byte of what a socket's program has written was sent, and acknowledged, or a datagram
+//! left, for programs that ask (SO_TIMESTAMPING): asked for with each write, noted when the socket is
+//! flushed, or the datagram leaves, and told as the reports of errors are.
 
 use crate::counters::EngineDrop;
-use crate::send_stamps::SendStamps;
+use crate::send_stamps::{AskedOfDatagram, SendStamps};
 use crate::socket::errors::Reporter;
 use crate::socket::{Kind, Socket};
-use longshore_hostif::{EdgeFlags, ErrorReport, OptionName, SentStamp, SentStampKind};
+use longshore_hostif::{EdgeFlags, ErrorReport, OptionName, SentStamp, SentStampKind, SocketKind};
+use std::net::SocketAddr;
 
 /// "No message of the desired type", the errno of what is no error.
 const ENOMSG: u16 = 42;
+
+/// What a program is told of a stamp of what went to `to`.
+fn report_of(kind: SentStampKind, stamp: SentStamp, to: SocketAddr) -> ErrorReport {
+    ErrorReport {
+        errno: ENOMSG,
+        kind: 0,
+        code: 0,
+        info: kind as u32,
+        to,
+        offender: None,
+        stamp: Some(stamp),
+    }
+}
 
 impl Socket {
     /// How far its stream was sent and acknowledged; what goes to a socket of our own is both
@@ -26,6 +40,17 @@ impl Socket {
     /// asks for more than is kept.
     #[must_use]
     pub(crate) fn ask_for_stamps(&mut self, name: OptionName, value: u64) -> bool {
+        if matches!(
+            &self.kind,
+            Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
+        ) {
+            let stamps = self.errors.stamps_or_new();
+            if name == OptionName::StampSent {
+                return stamps.ask_of_datagram(value);
+            }
+            stamps.count_datagrams(value != 0);
+            return true;
+        }
         let Some((_, acked)) = self.sent_and_acked() else {
             return true;
         };
@@ -79,15 +104,31 @@ impl Socket {
             Kind::Pair(p) => p.remote,
             Kind::Listener(_) | Kind::Datagram(_) | Kind::Idle(_) => self.bound.local()?,
         };
-        Some(ErrorReport {
-            errno: ENOMSG,
-            kind: 0,
-            code: 0,
-            info: kind as u32,
-            to,
-            offender: None,
-            stamp: Some(stamp),
-        })
+        Some(report_of(kind, stamp, to))
+    }
+
+    /// A datagram has left `from` our own address at `at_ns` (nanoseconds since 1970), of which this is
+    /// `asked`; `packet` is what it left as.
+    pub(crate) fn note_datagram_left(
+        &mut self,
+        asked: AskedOfDatagram,
+        (from, at_ns): (SocketAddr, u64),
+        packet: &[u8],
+        reporter: Reporter<'_>,
+    ) {
+        let stamp = SentStamp {
+            at_ns: at_ns.max(1),
+            key: asked.key,
+        };
+        for kind in asked.kinds() {
+            if asked.with_packet() {
+                let report = report_of(kind, stamp, from);
+                self.errors.put(report, packet, reporter.counters);
+            } else if !self.errors.stamps_or_new().tell(kind, stamp) {
+                reporter.counters.drop(EngineDrop::ErrorQueueFull);
+            }
+        }
+        self.tell_of_reports(reporter);
     }
 
     /// Its host is told that it has reports, where there is no pending error.

@@ -155,7 +155,7 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
         libc::SO_PEEK_OFF => give(&socket.peek_offset().get()?.to_ne_bytes()),
         libc::SO_TIMESTAMPING => {
             // The second number names a clock of hardware.
-            let flags = Flags::of_bits(socket.more_bits()).bits();
+            let flags = Flags::of(socket).bits();
             let mut bytes = [0; 8];
             bytes[..4].copy_from_slice(&flags.to_ne_bytes());
             give(&bytes);

@@ -1,5 +1,5 @@
 //! `setsockopt` of SO_TIMESTAMPING: its flags are kept in the socket's bits, and the engine is told
-//! from where on bytes are counted.
+//! from where on bytes or datagrams are counted, and whether it is asked when datagrams come.
 
 use crate::calls::{last_error, refused};
 use crate::options::{Known, note_set, remember};
@@ -8,6 +8,7 @@ use crate::user::In;
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::SocketState::{Dead, Listening, Open};
+use longshore_posix::options::per_datagram;
 use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Socket, SocketError};
 
@@ -28,9 +29,9 @@ pub(super) fn set(
         remember(fd, known);
         return Ok(());
     };
-    let old = Flags::of_bits(socket.more_bits());
+    let old = Flags::of(socket);
     let counts = |flags: Flags| flags.contains(Flags::OPT_ID);
-    if stream && flags.intersects(Flags::RECORDS) && !socket.options().stamps_sent() {
+    if flags.intersects(Flags::RECORDS) && !socket.options().stamps_sent() {
         return Err(refused(libc::ENOPROTOOPT));
     }
     if stream && counts(flags) && !counts(old) && matches!(socket.state(), Open | Dead | Listening)
@@ -50,12 +51,12 @@ pub(super) fn set(
         size_of::<u32>() as socklen_t,
     );
     if !stream {
-        // There are none.
-        return Ok(());
+        let (name, asks) = per_datagram::stamped(socket);
+        socket.options().set(name, asks)?;
     }
     match (counts(old), counts(flags)) {
         (false, true) => {
-            let from_edge = flags.contains(Flags::OPT_ID_TCP);
+            let from_edge = stream && flags.contains(Flags::OPT_ID_TCP);
             socket.options().set(O::SentKeys, 1 + u64::from(from_edge))
         }
         (true, false) => socket.options().set(O::SentKeys, 0),

@@ -1,0 +1,159 @@
+//! When a datagram left, for a program that asks (SO_TIMESTAMPING), and as which packet: Linux gives
+//! the packet back with the time of it, from its Ethernet header on, by which a program finds which one
+//! that was (chrony does).
+//!
+//! Called by `outgoing` for sockets whose program waits for that.
+
+use super::outgoing::DatagramSender;
+use crate::address_pair::{AddressPair, Service};
+use crate::bytes::put;
+use crate::send_stamps::{AskedOfDatagram, SendStamps};
+use crate::sessions::Sessions;
+use crate::socket::{Reporter, Socket};
+use longshore_hostif::ERROR_PAYLOAD;
+use longshore_wire::ipv4::{Ipv4Header, protocol};
+use longshore_wire::ipv6::Ipv6Header;
+use longshore_wire::udp::{self, UdpHeader};
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+/// Bytes of an Ethernet header, and where the type stands in it.
+const ETHERNET: usize = 14;
+const TYPE_AT: usize = 12;
+const TYPE_IPV4: u16 = 0x0800;
+const TYPE_IPV6: u16 = 0x86dd;
+
+/// A datagram that has left.
+pub(super) struct LeftPacket<'a> {
+    pub(super) addresses: &'a AddressPair,
+    /// Ours first.
+    pub(super) ports: (u16, u16),
+    pub(super) service: Service,
+    pub(super) payload: &'a [IoSlice<'a>],
+}
+
+impl Socket {
+    /// What its program wants to be told of the datagram whose record ends at `end`.
+    #[inline]
+    pub(super) fn asked_of_datagram(&mut self, end: u64) -> Option<AskedOfDatagram> {
+        let stamps = self.errors.stamps_mut()?;
+        SendStamps::take_asked(stamps, end)
+    }
+}
+
+impl DatagramSender<'_> {
+    /// The datagram `left` has just left, of which this is `asked`.
+    #[cold]
+    pub(super) fn note_left(
+        &mut self,
+        (socket, sessions): (&mut Socket, &mut Sessions),
+        asked: AskedOfDatagram,
+        left: &LeftPacket<'_>,
+    ) {
+        let mut bytes = [0; ERROR_PAYLOAD];
+        let len = left.write(&mut bytes);
+        let from = SocketAddr::new(left.addresses.from(), left.ports.0);
+        let at_ns = self.settings.host.time_of_day_ns();
+        let reporter = Reporter {
+            sessions,
+            counters: self.counters,
+            now: self.now,
+        };
+        let packet = bytes.get(..len).unwrap_or_default();
+        socket.note_datagram_left(asked, (from, at_ns), packet, reporter);
+    }
+}
+
+impl LeftPacket<'_> {
+    /// Writes as much of the packet as there is room for; how much that is. The link's addresses are
+    /// zero, and so is the checksum, which a device may have filled in on Linux as well.
+    fn write(&self, bytes: &mut [u8; ERROR_PAYLOAD]) -> usize {
+        let len: usize = self.payload.iter().map(|part| part.len()).sum();
+        let header = UdpHeader {
+            src_port: self.ports.0,
+            dst_port: self.ports.1,
+            payload_len: len as u16,
+            checksum: 0,
+        };
+        let (ethernet_type, mut at) = (self.write_ip(bytes, len), ETHERNET);
+        put(bytes, TYPE_AT, &ethernet_type.to_be_bytes());
+        at += self.addresses.header_len();
+        header.emit(&mut bytes[at..]);
+        at += udp::HEADER_LEN;
+        for part in self.payload {
+            let fits = part.len().min(bytes.len() - at);
+            put(bytes, at, &part[..fits]);
+            at += fits;
+        }
+        at
+    }
+
+    /// Writes the IP header of a datagram with `len` bytes; its type in an Ethernet header.
+    fn write_ip(&self, bytes: &mut [u8; ERROR_PAYLOAD], len: usize) -> u16 {
+        let payload_len = (udp::HEADER_LEN + len) as u16;
+        match *self.addresses {
+            AddressPair::V4 { from, to } => {
+                let ip = Ipv4Header {
+                    tos: self.service.tos,
+                    payload_len,
+                    identification: 0,
+                    dont_fragment: self.service.dont_fragment,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                    ttl: self.service.ttl,
+                    protocol: protocol::UDP,
+                    source: from,
+                    destination: to,
+                };
+                ip.emit(&mut bytes[ETHERNET..]);
+                TYPE_IPV4
+            }
+            AddressPair::V6 { from, to } => {
+                let ip = Ipv6Header {
+                    traffic_class: self.service.tos,
+                    flow_label: 0,
+                    payload_len,
+                    next_header: protocol::UDP,
+                    hop_limit: self.service.ttl,
+                    source: from,
+                    destination: to,
+                };
+                ip.emit(&mut bytes[ETHERNET..]);
+                TYPE_IPV6
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As far as it fits.
+    #[test]
+    fn the_packet_is_given_back_from_its_ethernet_header_on() {
+        for (from, to, ethernet_type, version) in [
+            ("10.0.0.1", "10.0.0.2", [8, 0], 0x45),
+            ("fd00::1", "fd00::2", [0x86, 0xdd], 0x60),
+        ] {
+            let addresses = AddressPair::new(from.parse().unwrap(), to.parse().unwrap()).unwrap();
+            for len in [0, 48, 2_000] {
+                let payload = vec![7; len];
+                let left = LeftPacket {
+                    addresses: &addresses,
+                    ports: (0x1234, 0x5678),
+                    service: Service::DEFAULT,
+                    payload: &[IoSlice::new(&payload)],
+                };
+                let mut bytes = [0; ERROR_PAYLOAD];
+                let written = left.write(&mut bytes);
+                let at = ETHERNET + addresses.header_len();
+                assert_eq!(written, (at + udp::HEADER_LEN + len).min(ERROR_PAYLOAD));
+                assert_eq!(bytes[TYPE_AT..ETHERNET], ethernet_type);
+                assert_eq!(bytes[ETHERNET], version);
+                assert_eq!(bytes[at..at + 4], [0x12, 0x34, 0x56, 0x78]);
+                assert!(bytes[at + udp::HEADER_LEN..written].iter().all(|b| *b == 7));
+            }
+        }
+    }
+}
