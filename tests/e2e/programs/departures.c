@@ -428,7 +428,41 @@ static void closed_elsewhere(void) {
   }
 }
 
+/* Flags that a datagram may have, and an interface that it may not leave by. */
+static void nothing_leaves(void) {
+  enum { PROBE = 0x10, CMSG_COMPAT = INT_MIN };
+  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, address(far_ip(), 0)));
+  struct sockaddr_in to = far_name(far);
+  IS(sendto(mine, "abc", 3, PROBE, A(to)), 3);
+  IS(sendto(mine, "d", 1, 0, A(to)), 1);
+  char buf[8];
+  receive_all(far, buf, 1);
+  IS(buf[0], 'd');
+  union {
+    char bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+    struct cmsghdr align;
+  } control = {0};
+  struct iovec v = {"ef", 2};
+  struct msghdr m = {&to, sizeof to, &v, 1, control.bytes, sizeof control.bytes, 0};
+  struct mmsghdr one = {.msg_hdr = m};
+  struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+  struct in_pktinfo info = {.ipi_ifindex = 77777};
+  h->cmsg_level = IPPROTO_IP, h->cmsg_type = IP_PKTINFO, h->cmsg_len = CMSG_LEN(sizeof info);
+  memcpy(CMSG_DATA(h), &info, sizeof info);
+  FAILS(sendmsg(mine, &m, 0), ENODEV);
+  info.ipi_ifindex = 0;
+  memcpy(CMSG_DATA(h), &info, sizeof info);
+  FAILS(sendmsg(mine, &m, CMSG_COMPAT), EINVAL);
+  FAILS(sendmmsg(mine, &one, 1, CMSG_COMPAT), EINVAL);
+  FAILS(recvmsg(mine, &m, CMSG_COMPAT | MSG_DONTWAIT), EINVAL);
+  FAILS(recvmmsg(mine, &one, 1, CMSG_COMPAT | MSG_DONTWAIT, 0), EINVAL);
+  IS(sendmsg(mine, &m, 0), 2);
+  receive_all(far, buf, 2);
+}
+
 const struct check CHECKS[] = {
+    {"nothing_leaves", nothing_leaves},
     {"the_peer_of_then", the_peer_of_then},
     {"hops_and_class_of_then", hops_and_class_of_then},
     {"hops_and_class_of_then_in_ipv6", hops_and_class_of_then_in_ipv6},

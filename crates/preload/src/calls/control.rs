@@ -5,8 +5,9 @@
 
 use crate::address::Native;
 use crate::calls::wall_clock::{now_ns, stamps_of_software, timespec_of, timeval_of};
-use crate::calls::refused;
+use crate::calls::{interfaces, refused};
 use crate::options;
+use crate::options::device::LOOPBACK;
 use crate::user::{In, Message};
 use crate::vectors;
 use libc::{c_int, cmsghdr, in_pktinfo, in6_pktinfo, sockaddr_in, sockaddr_in6};
@@ -167,6 +168,7 @@ fn of_ipv4(c: Control<'_>, asked: &mut Departure) -> Result<(), SocketError> {
         }
         libc::IP_PKTINFO => {
             let info: in_pktinfo = exactly(c)?;
+            check_interface(info.ipi_ifindex.cast_unsigned())?;
             let ip = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
             asked.from = Some(IpAddr::V4(ip)).filter(|ip| !ip.is_unspecified());
         }
@@ -186,12 +188,24 @@ fn of_ipv6(c: Control<'_>, asked: &mut Departure) -> Result<(), SocketError> {
         },
         libc::IPV6_PKTINFO => {
             let info: in6_pktinfo = exactly(c)?;
+            check_interface(info.ipi6_ifindex)?;
             let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
             asked.from = Some(IpAddr::V6(ip)).filter(|ip| !ip.is_unspecified());
         }
         _ => return Err(refused(libc::EINVAL)),
     }
     Ok(())
+}
+
+/// Whether there is an interface of this number, by which a datagram is to leave.
+///
+/// # Errors
+/// ENODEV.
+fn check_interface(index: u32) -> Result<(), SocketError> {
+    match index == 0 || index == LOOPBACK || interfaces::is_there(index) {
+        true => Ok(()),
+        false => Err(refused(libc::ENODEV)),
+    }
 }
 
 /// A number from 0 to 255; -1 is `None`.

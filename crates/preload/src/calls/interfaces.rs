@@ -230,6 +230,12 @@ unsafe extern "C" {
     safe fn if_indextoname<'a>(index: u32, name: &'a mut [u8; libc::IFNAMSIZ]) -> Text<'a>;
 }
 
+/// Whether the kernel has an interface of this number, as the engine's link is one.
+pub(super) fn is_there(index: u32) -> bool {
+    let mut name = [0; libc::IFNAMSIZ];
+    !if_indextoname(index, &mut name).is_null()
+}
+
 /// The name of the engine's interface, without its end.
 fn interface_name(scope: u32) -> Vec<u8> {
     let mut name = [0u8; libc::IFNAMSIZ];

@@ -5,6 +5,7 @@ use crate::calls::control::{passed, write_control, write_unread};
 use crate::calls::recv::{
     Got, kernels_datagram, length_to_say, next_datagram, recv_datagram, recv_stream, stream_flags,
 };
+use crate::calls::sendmsg::MSG_CMSG_COMPAT;
 use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{answer, refused};
 use crate::calls::{error_queue, newcomers};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 /// sockets from other processes of the session are the engine's here, too.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, Message<'_>>, flags: c_int) -> ssize_t {
-    if fds::is_engines(fd) {
+    if flags & MSG_CMSG_COMPAT == 0 && fds::is_engines(fd) {
         return point(|| {
             answer(|| {
                 let socket = fds::engine_or_closed(fd)?;
@@ -134,7 +135,7 @@ pub extern "C-unwind" fn recvmmsg(
     timeout: Out<'_, timespec>,
 ) -> c_int {
     let limit = limit_of(timeout.as_in());
-    let ours = fds::is_engines(fd) && !msgs.is_null();
+    let ours = flags & MSG_CMSG_COMPAT == 0 && fds::is_engines(fd) && !msgs.is_null();
     let Some(limit) = limit.filter(|_| ours) else {
         let got = real::recvmmsg(fd, msgs, count, flags, timeout);
         for i in 0..usize::try_from(got).unwrap_or(0) {

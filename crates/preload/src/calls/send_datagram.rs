@@ -8,6 +8,9 @@ use longshore_sockets::{Departure, Socket, SocketError};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
+/// Of linux/socket.h.
+const MSG_PROBE: c_int = 0x10;
+
 /// Sends what `parts` hold as one datagram, to `to` or the socket's peer. `asked` reads what is
 /// said beside it.
 pub(crate) fn send_datagram(
@@ -20,6 +23,10 @@ pub(crate) fn send_datagram(
 ) -> Result<usize, SocketError> {
     let len = parts.iter().map(|p| p.len()).sum();
     let mut departure = check_datagram(fd, socket, (len, flags), to, asked)?;
+    if flags & MSG_PROBE != 0 {
+        // All was looked at, and nothing leaves.
+        return Ok(len);
+    }
     let to = to.map(|to| decide::effective_for(socket, to));
     if departure.segment == 0 {
         departure.segment = socket.datagrams().segment();

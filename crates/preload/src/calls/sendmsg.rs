@@ -11,6 +11,9 @@ use crate::{fds, kept, pipes, real, vectors};
 use libc::{c_int, c_uint, sockaddr_storage, socklen_t, ssize_t};
 use longshore_sockets::{Socket, SocketError};
 
+/// Of linux/socket.h: messages of programs of 32 bits, which the kernel refuses.
+pub(super) const MSG_CMSG_COMPAT: c_int = c_int::MIN;
+
 /// Bytes of the longest address.
 const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 
@@ -19,7 +22,7 @@ const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> ssize_t {
     let plain = || kernels_send(fd, || real::sendmsg(fd, msg, flags));
-    if !vectors::can_be_there(msg, size_of::<Message<'_>>()) {
+    if flags & MSG_CMSG_COMPAT != 0 || !vectors::can_be_there(msg, size_of::<Message<'_>>()) {
         return plain();
     }
     if fds::is_kernels(fd) {
@@ -144,7 +147,7 @@ pub extern "C-unwind" fn sendmmsg(
             && msgs.get().is_some_and(|m| m.msg_hdr.msg_controllen != 0)
     };
     let kernels = fds::is_kernels(fd) && (crate::place::attached().is_none() || !passes());
-    if msgs.is_null() || count == 0 || kernels {
+    if msgs.is_null() || count == 0 || kernels || flags & MSG_CMSG_COMPAT != 0 {
         return real::sendmmsg(fd, msgs, count, flags);
     }
     for i in 0..count.min(vectors::MOST as c_uint) {
