@@ -425,7 +425,8 @@ impl Requests<'_> {
             | Request::Listen { .. }
             | Request::Connect { .. }
             | Request::Close { .. }
-            | Request::Group { .. } => self.spend_time(),
+            | Request::Group { .. }
+            | Request::Sources { .. } => self.spend_time(),
             _ => {}
         }
     }

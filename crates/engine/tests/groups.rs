@@ -7,6 +7,7 @@ use common::engines::{Running, start};
 use common::{Host, TIMEOUT};
 use longshore_hostif::{
     Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Request, SocketId, SocketKind,
+    SourceRequest,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
@@ -265,36 +266,39 @@ fn nobody_answers_what_was_for_all() {
     }
 }
 
-#[test]
-fn ipv6_groups_are_told_of() {
-    let dir = tempfile::tempdir().unwrap();
-    let (engine, mut wire) = Wire::of_engine(dir.path());
-    let mut host = Host::new(&engine.path);
-    let socket = host.open_with(SocketKind::Datagram, longshore_hostif::OpenFlags::IPV6);
-    host.bind(socket, "[::]:7".parse().unwrap()).unwrap();
-    let record = |wire: &mut Wire| {
-        wire.expect(|link, packet| {
-            if link.ether_type != EtherType::Ipv6 {
-                return None;
-            }
-            let (ip, payload) = Ipv6Header::parse(packet).unwrap();
-            let message = &packet[payload];
-            let upper = walk(ip.next_header, message).unwrap();
-            let message = &message[upper.at..];
-            let of_ours = message.first() == Some(&143) && message.ends_with(&GROUP6.octets());
-            of_ours.then(|| message[icmpv6::HEADER_LEN])
-        })
+/// What a report of MLDv2 says of the group: its kind, and the sources.
+fn record6(wire: &mut Wire) -> (u8, Vec<Ipv6Addr>) {
+    wire.expect(|link, packet| {
+        if link.ether_type != EtherType::Ipv6 {
+            return None;
+        }
+        let (ip, payload) = Ipv6Header::parse(packet).unwrap();
+        let message = &packet[payload];
+        let upper = walk(ip.next_header, message).unwrap();
+        let message = &message[upper.at..];
+        let record = message.get(icmpv6::HEADER_LEN..)?;
+        let of_ours = message[0] == 143 && record.get(4..20) == Some(&GROUP6.octets());
+        let list = || record[20..].as_chunks::<16>().0.iter();
+        of_ours.then(|| (record[0], list().map(|s| Ipv6Addr::from(*s)).collect()))
+    })
+}
+
+/// A router asks for all groups, or for these sources of the group.
+fn query6(wire: &mut Wire, sources: &[Ipv6Addr]) {
+    let all = longshore_wire::ipv6::ALL_NODES;
+    let (group, to) = match sources {
+        [] => (Ipv6Addr::UNSPECIFIED, all),
+        _ => (GROUP6, GROUP6),
     };
-    assert_eq!(group(&mut host, socket, GROUP6.into(), true), 0);
-    assert_eq!((record(&mut wire), record(&mut wire)), (4, 4));
-    let from = link_local(OUR_MAC);
     let query = Icmpv6::MulticastQuery {
-        group: Ipv6Addr::UNSPECIFIED,
+        group,
         max_response: 10,
     };
-    let all = longshore_wire::ipv6::ALL_NODES;
+    let from = link_local(OUR_MAC);
     let mut message = vec![0; query.header_len() + 4];
-    query.emit(from, all, &mut message);
+    message[query.header_len() + 3] = sources.len() as u8;
+    message.extend(sources.iter().flat_map(Ipv6Addr::octets));
+    query.emit(from, to, &mut message);
     let header = Ipv6Header {
         traffic_class: 0,
         flow_label: 0,
@@ -302,15 +306,71 @@ fn ipv6_groups_are_told_of() {
         next_header: next_header::ICMPV6,
         hop_limit: 1,
         source: from,
-        destination: all,
+        destination: to,
     };
     let mut packet = vec![0; longshore_wire::ipv6::HEADER_LEN];
     header.emit(&mut packet);
     packet.extend_from_slice(&message);
-    wire.send(MacAddr::of_group(all), EtherType::Ipv6, &packet);
-    assert_eq!(record(&mut wire), 2);
+    wire.send(MacAddr::of_group(to), EtherType::Ipv6, &packet);
+}
+
+fn member6(host: &mut Host) -> SocketId {
+    let socket = host.open_with(SocketKind::Datagram, longshore_hostif::OpenFlags::IPV6);
+    host.bind(socket, "[::]:7".parse().unwrap()).unwrap();
+    socket
+}
+
+#[test]
+fn ipv6_groups_are_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, mut wire) = Wire::of_engine(dir.path());
+    let mut host = Host::new(&engine.path);
+    let socket = member6(&mut host);
+    assert_eq!(group(&mut host, socket, GROUP6.into(), true), 0);
+    assert_eq!((record6(&mut wire).0, record6(&mut wire).0), (4, 4));
+    query6(&mut wire, &[]);
+    assert_eq!(record6(&mut wire), (2, vec![]));
     assert_eq!(group(&mut host, socket, GROUP6.into(), false), 0);
-    assert_eq!(record(&mut wire), 3);
+    assert_eq!(record6(&mut wire), (3, vec![]));
+}
+
+/// RFC 3810 section 6, with sources.
+#[test]
+fn ipv6_sources_are_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, mut wire) = Wire::of_engine(dir.path());
+    let mut host = Host::new(&engine.path);
+    let socket = member6(&mut host);
+    let [one, two]: [Ipv6Addr; 2] = ["fd00::a", "2001:db8::b"].map(|s| s.parse().unwrap());
+    let mut change = |source: Ipv6Addr, change| {
+        let named = |ip: Ipv6Addr| Address::from(SocketAddr::new(ip.into(), 0));
+        host.call(|tag| Request::Sources {
+            socket,
+            tag,
+            waiter: None,
+            group: named(GROUP6),
+            source: named(source),
+            change,
+        })
+    };
+    assert_eq!(change(one, SourceRequest::Join), 0);
+    let allowed = (5, vec![one]);
+    assert_eq!(
+        [record6(&mut wire), record6(&mut wire)],
+        [allowed.clone(), allowed]
+    );
+    assert_eq!(change(two, SourceRequest::Join), 0);
+    let allowed = (5, vec![two]);
+    assert_eq!(
+        [record6(&mut wire), record6(&mut wire)],
+        [allowed.clone(), allowed]
+    );
+    query6(&mut wire, &[]);
+    assert_eq!(record6(&mut wire), (1, vec![two, one]));
+    query6(&mut wire, &[one, "fd00::c".parse().unwrap()]);
+    assert_eq!(record6(&mut wire), (1, vec![one]));
+    assert_eq!(change(one, SourceRequest::Leave), 0);
+    assert_eq!(record6(&mut wire), (6, vec![one]));
 }
 
 #[test]

@@ -37,9 +37,9 @@ pub use abi::{
     Notice, OLDEST_ABI_VERSION, OpenFlags, OptionName, Owner, OwnersSignal, PathMtu, Query,
     RANGE_BYTES, RECEIVE_BUFFER, REGISTERED, RING, Raised, Request, Route, Routes, SEND_BUFFER,
     SEND_QUEUE, SMALL_SEND_BUFFER, STAMP_BYTES, STREAM_MAX, SendQueue, Sending, SentStamp,
-    SentStampKind, SocketBlock, SocketId, SocketKind, SocketState, Stamp, StreamReceiveHalf,
-    StreamSendHalf, Versions, WIDEST_LENGTH, chunk_of, datagram_span, is_memory_writable,
-    is_writable, loopback_at, loopback_place,
+    SentStampKind, SocketBlock, SocketId, SocketKind, SocketState, SourceRequest, Stamp,
+    StreamReceiveHalf, StreamSendHalf, Versions, WIDEST_LENGTH, chunk_of, datagram_span,
+    is_memory_writable, is_writable, loopback_at, loopback_place,
 };
 pub use adapter::AdapterChannel;
 pub use host::{

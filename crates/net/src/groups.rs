@@ -1,32 +1,51 @@
-//! Multicast group membership, and its reports to routers (the host's part of RFC 3376
-//! and RFC 3810, with no source filters).
+//! Multicast group membership with its sources, and its reports to routers (the host's part of
+//! RFC 3376 and RFC 3810).
 //!
-//! Owns [`Groups`], one for each version of IP. The engine joins and leaves groups for
-//! its sockets, passes queries in, and sends the reports that [`Groups::poll`] returns.
+//! Owns [`Groups`], one for each version of IP. The engine changes what its sockets receive of a
+//! group, passes queries in, and sends the reports that [`Groups::poll`] returns.
+//!
+//! | what it owns | file |
+//! | --- | --- |
+//! | what a link receives of a group | `groups/merged.rs` |
+//! | what is still to be told of it | `groups/pending.rs` |
+
+mod merged;
+mod pending;
 
 use crate::Instant;
 use crate::random::Random;
 use longshore_wire::membership::Record;
+use merged::Merged;
+pub use merged::{Filter, Mode};
+use pending::{Answer, Changes};
 
 /// Most groups that are kept; joining another one fails.
 pub const MOST: usize = 256;
-/// How often a change is reported (the robustness variable of RFC 3376 section 8.1).
-const REPORT_COUNT: u8 = 2;
+/// Most sources that the memberships in one group list; one that lists another fails.
+pub const MOST_SOURCES: usize = 1_024;
 /// Within this time a report is repeated, in milliseconds (RFC 3376 section 8.11).
 const REPEAT_WITHIN_MS: u32 = 1_000;
 
-#[derive(Debug, Clone, Copy)]
+/// A group. One that nobody receives is kept until that has been reported.
+#[derive(Debug)]
 struct Entry<A> {
     group: A,
-    /// Number of members; an entry without members is kept until its leave has been
-    /// reported.
-    users: u32,
-    /// How many reports of the last change are still to be sent, and when the next is
-    /// due.
-    reports_due: u8,
-    due: Instant,
-    /// When a query for this group is to be answered.
-    answer: Option<Instant>,
+    received: Merged<A>,
+    changes: Changes<A>,
+    answer: Option<Answer<A>>,
+}
+
+/// What routers are told of a group.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a, A> {
+    /// The group.
+    pub group: A,
+    /// What is said.
+    pub record: Record,
+    /// Of which sources, at most [`MOST_SOURCES`].
+    pub sources: &'a [A],
+    /// Whether anything of the group is received: older routers are told that alone.
+    pub is_member: bool,
 }
 
 /// The groups of one version of IP.
@@ -38,7 +57,7 @@ pub struct Groups<A> {
     random: Random,
 }
 
-impl<A: Copy + Eq> Groups<A> {
+impl<A: Copy + Ord> Groups<A> {
     /// No groups. `seed` is random.
     #[must_use]
     pub fn new(seed: u64) -> Self {
@@ -49,104 +68,196 @@ impl<A: Copy + Eq> Groups<A> {
         }
     }
 
-    /// A socket joins `group`. Returns `false` if there is no room for it.
-    pub fn join(&mut self, group: A, now: Instant) -> bool {
-        if let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) {
-            entry.users += 1;
-            if entry.users == 1 {
-                (entry.reports_due, entry.due) = (REPORT_COUNT, now);
+    /// What a socket receives of `group` changes from one filter to another: from
+    /// [`Filter::NONE`] if it joins, to that if it leaves. Returns `false`, and changes nothing,
+    /// if there is no room for the group or its sources.
+    pub fn change(
+        &mut self,
+        group: A,
+        (from, to): (Filter<'_, A>, Filter<'_, A>),
+        now: Instant,
+    ) -> bool {
+        let place = self.entries.iter().position(|e| e.group == group);
+        if place.is_none() && to != Filter::NONE {
+            if self.entries.len() == MOST {
+                return false;
             }
-            return true;
+            self.entries.push(Entry {
+                group,
+                received: Merged::EMPTY,
+                changes: Changes::NONE,
+                answer: None,
+            });
         }
-        if self.entries.len() == MOST {
-            return false;
+        let at = place.unwrap_or(self.entries.len().saturating_sub(1));
+        match self.entries.get_mut(at) {
+            Some(entry) if entry.group == group => entry.change((from, to), now),
+            _ => true,
         }
-        self.entries.push(Entry {
-            group,
-            users: 1,
-            reports_due: REPORT_COUNT,
-            due: now,
-            answer: None,
-        });
-        true
     }
 
-    /// A socket leaves `group`.
-    pub fn leave(&mut self, group: A, now: Instant) {
-        let Some(entry) = self.entries.iter_mut().find(|e| e.group == group) else {
-            return;
-        };
-        if entry.users == 1 {
-            (entry.reports_due, entry.due) = (REPORT_COUNT, now);
-            entry.answer = None;
-        }
-        entry.users = entry.users.saturating_sub(1);
+    fn member(&self, group: A) -> Option<&Entry<A>> {
+        let of_group = |e: &&Entry<A>| e.group == group && !e.received.is_none();
+        self.entries.iter().find(of_group)
     }
 
-    /// Whether a socket is a member of `group`.
+    /// Whether a socket is a member of `group`, whatever its sources.
     #[must_use]
     pub fn contains(&self, group: A) -> bool {
-        self.entries.iter().any(|e| e.group == group && e.users > 0)
+        self.member(group).is_some()
+    }
+
+    /// Whether a socket receives what `source` sends to `group`.
+    #[must_use]
+    pub fn permits(&self, group: A, source: A) -> bool {
+        self.member(group)
+            .is_some_and(|e| e.received.permits(source))
     }
 
     /// The groups that have members.
     pub fn iter(&self) -> impl Iterator<Item = A> + '_ {
-        self.entries.iter().filter(|e| e.users > 0).map(|e| e.group)
+        let members = self.entries.iter().filter(|e| !e.received.is_none());
+        members.map(|e| e.group)
     }
 
-    /// A router queries `group`, or all groups, and waits `within_ms` for answers (RFC
-    /// 3376 section 5.2). Answers that are due earlier stay so.
-    pub fn asked(&mut self, group: Option<A>, within_ms: u32, now: Instant) {
+    /// A router queries all groups, and waits `within_ms` for answers (RFC 3376 section 5.2).
+    /// An answer that is due earlier stays so.
+    pub fn asked_all(&mut self, within_ms: u32, now: Instant) {
         let at = random_time(&mut self.random, now, within_ms);
-        let sooner = |due: Option<Instant>| Some(due.map_or(at, |due| due.min(at)));
-        match group {
-            None => self.answer = sooner(self.answer),
-            Some(group) => {
-                let asked = self.entries.iter_mut();
-                if let Some(entry) = asked.filter(|e| e.users > 0).find(|e| e.group == group) {
-                    entry.answer = sooner(entry.answer);
-                }
-            }
+        self.answer = Some(self.answer.map_or(at, |due| due.min(at)));
+    }
+
+    /// As [`asked_all`](Self::asked_all), of one group: of these sources, or all of it if there
+    /// are none.
+    pub fn asked(
+        &mut self,
+        group: A,
+        sources: impl Iterator<Item = A>,
+        within_ms: u32,
+        now: Instant,
+    ) {
+        let at = random_time(&mut self.random, now, within_ms);
+        let of_group = |e: &&mut Entry<A>| e.group == group && !e.received.is_none();
+        if let Some(entry) = self.entries.iter_mut().find(of_group) {
+            entry.answer = Some(Answer::with(entry.answer.take(), at, sources));
         }
     }
 
     /// The link has changed, or has returned: reports all groups again, as if just
     /// joined.
     pub fn tell_again(&mut self, now: Instant) {
-        for entry in self.entries.iter_mut().filter(|e| e.users > 0) {
-            (entry.reports_due, entry.due) = (REPORT_COUNT, now);
+        let members = self.entries.iter_mut().filter(|e| !e.received.is_none());
+        for entry in members {
+            entry.changes.report_whole(now);
         }
     }
 
     /// Calls `tell` with each report that is due.
-    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(A, Record)) {
+    pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(&Report<'_, A>)) {
         let all = self.answer.take_if(|at| *at <= now).is_some();
         for entry in &mut self.entries {
-            if entry.reports_due > 0 && entry.due <= now {
-                entry.reports_due -= 1;
-                entry.due = random_time(&mut self.random, now, REPEAT_WITHIN_MS);
-                let change = if entry.users > 0 {
-                    Record::Joined
-                } else {
-                    Record::Left
-                };
-                tell(entry.group, change);
+            if entry.changes.are_due() && entry.changes.due <= now {
+                entry.report_changes(&mut tell);
+                entry.changes.due = random_time(&mut self.random, now, REPEAT_WITHIN_MS);
             }
-            let alone = entry.answer.take_if(|at| *at <= now).is_some();
-            if entry.users > 0 && (all || alone) {
-                tell(entry.group, Record::Listening);
+            let alone = entry.answer.take_if(|answer| answer.due <= now);
+            if all {
+                entry.answer(&[], &mut tell);
+            } else if let Some(answer) = alone {
+                entry.answer(&answer.sources, &mut tell);
             }
         }
-        self.entries.retain(|e| e.users > 0 || e.reports_due > 0);
+        self.entries
+            .retain(|e| !e.received.is_none() || e.changes.are_due());
     }
 
     /// When [`Groups::poll`] has a report.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let changes = self.entries.iter().filter(|e| e.reports_due > 0);
-        let answers = self.entries.iter().filter_map(|e| e.answer);
-        let due = changes.map(|e| e.due).chain(answers).chain(self.answer);
-        due.min()
+        let changes = self.entries.iter().filter(|e| e.changes.are_due());
+        let answers = self.entries.iter().filter_map(|e| e.answer.as_ref());
+        let due = changes.map(|e| e.changes.due).chain(self.answer);
+        due.chain(answers.map(|a| a.due)).min()
+    }
+}
+
+impl<A: Copy + Ord> Entry<A> {
+    /// As [`Groups::change`]: notes what is to be told of it (RFC 3376 section 5.1).
+    fn change(&mut self, (from, to): (Filter<'_, A>, Filter<'_, A>), now: Instant) -> bool {
+        let mode = self.received.mode();
+        let before: Vec<A> = self.received.sources().collect();
+        self.received.remove(from);
+        if !to.sources.is_empty() && self.received.len() + to.sources.len() > MOST_SOURCES {
+            self.received.add(from);
+            return false;
+        }
+        self.received.add(to);
+        let after: Vec<A> = self.received.sources().collect();
+        if self.received.mode() == mode {
+            let gone = before.iter().filter(|s| after.binary_search(s).is_err());
+            let come = after.iter().filter(|s| before.binary_search(s).is_err());
+            self.changes.report_sources(gone.chain(come).copied(), now);
+        } else {
+            self.changes.report_whole(now);
+        }
+        if self.received.is_none() {
+            self.answer = None;
+        }
+        true
+    }
+
+    fn report_changes(&mut self, tell: &mut impl FnMut(&Report<'_, A>)) {
+        match self.changes.report(&self.received) {
+            None => self.report_all((Record::ToInclude, Record::ToExclude), tell),
+            Some((come, gone)) => {
+                for (record, sources) in [(Record::Allow, come), (Record::Block, gone)] {
+                    if !sources.is_empty() {
+                        tell(&self.report(record, &sources));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells all of the list, with the record that says what it means.
+    fn report_all(
+        &self,
+        (include, exclude): (Record, Record),
+        tell: &mut impl FnMut(&Report<'_, A>),
+    ) {
+        let record = match self.received.mode() {
+            Mode::Include => include,
+            Mode::Exclude => exclude,
+        };
+        let sources: Vec<A> = self.received.sources().collect();
+        tell(&self.report(record, &sources));
+    }
+
+    /// Answers a query for these sources, or for all if there are none; of what is not received,
+    /// nothing is said (RFC 3376 section 5.2).
+    fn answer(&self, asked: &[A], tell: &mut impl FnMut(&Report<'_, A>)) {
+        if self.received.is_none() {
+            return;
+        }
+        if asked.is_empty() {
+            return self.report_all((Record::IsInclude, Record::IsExclude), tell);
+        }
+        let received = asked
+            .iter()
+            .filter(|source| self.received.permits(**source));
+        let received: Vec<A> = received.copied().collect();
+        if !received.is_empty() {
+            tell(&self.report(Record::IsInclude, &received));
+        }
+    }
+
+    fn report<'a>(&self, record: Record, sources: &'a [A]) -> Report<'a, A> {
+        Report {
+            group: self.group,
+            record,
+            sources,
+            is_member: !self.received.is_none(),
+        }
     }
 }
 

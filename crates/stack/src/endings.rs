@@ -82,10 +82,8 @@ impl Endings<'_> {
             Kind::Datagram(d) => {
                 // What comes now is nobody's, and the port is free again, though what was
                 // written is still to be sent from it.
-                for group in std::mem::take(&mut d.groups) {
-                    self.link
-                        .groups
-                        .leave(group, now, &mut self.link.output.device);
+                for membership in std::mem::take(&mut d.groups) {
+                    membership.end(self.link, now);
                 }
                 if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.udp.release(local.port(), key);
@@ -260,9 +258,8 @@ impl Endings<'_> {
                 }
             }
             Kind::Datagram(d) => {
-                for group in &d.groups {
-                    let device = &mut self.link.output.device;
-                    self.link.groups.leave(*group, self.now, device);
+                for membership in &d.groups {
+                    membership.end(self.link, self.now);
                 }
                 if let Some(local) = socket.bound.local() {
                     self.endpoints.demux.udp.release(local.port(), key);

@@ -1,13 +1,16 @@
 //! What goes to more than one host: groups (multicast) and broadcasts.
 //!
 //! Owns what sockets have to do with it; which groups the link is in is said by
-//! `link::memberships`. `requests` joins and leaves, `datagram` asks who receives. A
-//! datagram to a group is delivered to every socket that Linux delivers it to.
+//! `link::memberships`, from which sources a socket receives one by `source_filters`. `requests`
+//! joins and leaves, `datagram` asks who receives. A datagram to a group is delivered to every
+//! socket that Linux delivers it to.
 
 use crate::link::Link;
+use crate::link::memberships::Memberships;
 use crate::request_error::RequestError;
 use crate::requests::Setup;
 use crate::socket::{Datagram, DatagramOptions};
+use crate::source_filters::Membership;
 use longshore_hostif::Address;
 use longshore_tcp::Instant;
 use std::net::{IpAddr, SocketAddr};
@@ -16,46 +19,65 @@ use std::net::{IpAddr, SocketAddr};
 const MOST_OF_SOCKET: usize = 20;
 
 impl Datagram {
-    /// Whether a datagram from `remote` to `group` is delivered to it, a socket of these options:
-    /// with IP_MULTICAST_ALL or IPV6_MULTICAST_ALL also if another socket has joined.
+    /// Whether a datagram from `remote` to `group` is delivered to it, a socket of these options: to
+    /// a member if its sources have it so; with IP_MULTICAST_ALL or IPV6_MULTICAST_ALL to others,
+    /// too, if the link receives it, as `links` say.
     pub(crate) fn receives_from(
         &self,
         group: IpAddr,
         remote: SocketAddr,
-        options: &DatagramOptions,
+        (options, links): (&DatagramOptions, &Memberships),
     ) -> bool {
         let of_peer = self.peer.is_none_or(|peer| peer == remote);
-        let joined =
-            !group.is_multicast() || self.groups.contains(&group) || options.has_all_groups(group);
-        of_peer && joined
+        let receives = || {
+            let membership = self.groups.iter().find(|m| m.group == group);
+            membership.map_or_else(
+                || options.has_all_groups(group) && links.permits(group, remote.ip()),
+                |membership| membership.permits(remote.ip()),
+            )
+        };
+        of_peer && (!group.is_multicast() || receives())
     }
 
     /// Joins a group, or leaves it.
-    fn change_group(
+    pub(crate) fn change_group(
         &mut self,
         group: IpAddr,
         join: bool,
         link: &mut Link,
         now: Instant,
     ) -> Result<(), RequestError> {
-        let at = self.groups.iter().position(|g| *g == group);
-        match (at, join) {
-            (Some(_), true) => Err(RequestError::AddressInUse),
-            (None, false) => Err(RequestError::AddressNotAvailable),
-            (None, true) if self.groups.len() == MOST_OF_SOCKET => Err(RequestError::TooManyGroups),
-            (None, true) => {
-                if !link.groups.join(group, now, &mut link.output.device) {
-                    return Err(RequestError::TooManyGroups);
-                }
-                self.groups.push(group);
-                Ok(())
-            }
-            (Some(at), false) => {
-                self.groups.swap_remove(at);
-                link.groups.leave(group, now, &mut link.output.device);
-                Ok(())
-            }
+        if join {
+            self.join(Membership::of_all(group), link, now)
+        } else {
+            let at = self.place_of(group);
+            let at = at.ok_or(RequestError::AddressNotAvailable)?;
+            let membership = self.groups.swap_remove(at);
+            membership.end(link, now);
+            Ok(())
         }
+    }
+
+    /// Has it become a member so.
+    pub(crate) fn join(
+        &mut self,
+        membership: Membership,
+        link: &mut Link,
+        now: Instant,
+    ) -> Result<(), RequestError> {
+        if self.place_of(membership.group).is_some() {
+            return Err(RequestError::AddressInUse);
+        }
+        if self.groups.len() == MOST_OF_SOCKET || !membership.begin(link, now) {
+            return Err(RequestError::TooManyGroups);
+        }
+        self.groups.push(membership);
+        Ok(())
+    }
+
+    /// Which of its groups that is.
+    pub(crate) fn place_of(&self, group: IpAddr) -> Option<usize> {
+        self.groups.iter().position(|m| m.group == group)
     }
 }
 

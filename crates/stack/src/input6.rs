@@ -184,9 +184,13 @@ impl PacketInput<'_> {
                 max_response,
             } => {
                 let (now, query) = (self.responder.now, (group, max_response));
-                self.responder
-                    .link
-                    .answer_multicast_query(ip, query, now, self.responder.counters);
+                self.responder.link.answer_multicast_query(
+                    ip,
+                    query,
+                    data,
+                    now,
+                    self.responder.counters,
+                );
             }
             _ if icmp.is_error() => {
                 return Arrived::Error {

@@ -47,7 +47,7 @@
 //! | `socket/kind`, `socket/bound` | what of a socket depends on its kind, and what it is bound to |
 //! | `socket/errors`, `error_queue` | ICMP errors, as they are reported to programs |
 //! | `socket/sent`, `send_stamps` | when what was sent left, as it is reported beside them |
-//! | `groups` | multicast and broadcasts |
+//! | `groups`, `source_filters` | multicast and broadcasts, and from which sources a socket receives a group |
 //! | `socket/buffers`, `memory_pressure`, `returns`, `quiet` | how much a connection may hold, what if there is no more, and chunks of send streams that go back |
 //! | `demux` | the tables that find the socket of a packet |
 //! | `access`, `host`, `settings`, `published` | what the operator has chosen, and what programs read of it |
@@ -129,6 +129,7 @@ mod settings;
 mod slab;
 mod socket;
 mod sockets;
+mod source_filters;
 mod stack;
 mod status;
 mod syn_drop;

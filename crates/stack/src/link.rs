@@ -20,7 +20,7 @@ mod held;
 mod ip_output;
 mod link_return;
 mod local_addresses;
-mod memberships;
+pub(crate) mod memberships;
 mod neighbors;
 mod next_hops;
 mod packets;

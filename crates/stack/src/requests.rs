@@ -12,6 +12,7 @@ mod edges;
 mod options;
 mod questions;
 mod setup;
+mod sources;
 mod unanswered;
 
 use crate::at_work::AtWork;
@@ -127,6 +128,7 @@ impl Requests<'_> {
             | Request::Listen { .. }
             | Request::Connect { .. }
             | Request::Group { .. }
+            | Request::Sources { .. }
             | Request::TooLong { .. }
             | Request::Query { .. }
             | Request::Owner { .. } => self.serve_asked(from, request, key),
@@ -313,6 +315,15 @@ impl Requests<'_> {
             Request::Group { group, join, .. } => {
                 let changed = self.setup.change_group(key, group, join);
                 changed.map(|()| NOTHING)
+            }
+            Request::Sources {
+                group,
+                source,
+                change,
+                ..
+            } => {
+                let names = (group, source);
+                self.setup.change_sources(key, from.channel, names, change)
             }
             Request::TooLong { to, .. } => {
                 if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {

@@ -28,6 +28,7 @@ use crate::fetched::Fetched;
 use crate::forwards::Forwarding;
 use crate::messages::Messages;
 use crate::reported::Reported;
+use crate::source_filters::{Membership, Proposed};
 use crate::timers::{Alarm, Wheel};
 pub(crate) use bound::{Bound, Given};
 pub(crate) use errors::{ReportedError, Reporter};
@@ -187,7 +188,9 @@ pub(crate) struct Datagram {
     /// When the host is to be told that what it sent is gone, and its chunks are taken back.
     pub(crate) report_due: Option<Instant>,
     /// The groups that it has joined.
-    pub(crate) groups: Vec<IpAddr>,
+    pub(crate) groups: Vec<Membership>,
+    /// The list of sources that is proposed for one of them.
+    pub(crate) proposed: Option<Box<Proposed>>,
 }
 
 /// The wildcard of a socket's family.

@@ -32,6 +32,7 @@ mod ipv6;
 mod low_water;
 mod machine;
 mod memory;
+mod multicast_sources;
 mod numbers;
 mod observer;
 mod off_path;

@@ -8,6 +8,7 @@ use crate::bytes::{part, put};
 use crate::counters::EngineDrop;
 use crate::endpoints::Endpoints;
 use crate::input::Carried;
+use crate::link::memberships::Memberships;
 use crate::responder::Responder;
 use crate::settings::Settings;
 use crate::socket::{Kind, PayloadMoved, Socket, as_family};
@@ -176,15 +177,17 @@ impl UdpInput<'_> {
     /// whether there was one.
     fn deliver_to_all(&mut self, envelope: &Envelope, payload: &[u8]) -> bool {
         let (local, remote) = (envelope.local, envelope.remote);
-        let receives = |s: &Socket| {
-            let options = &s.options.datagrams;
-            matches!(&s.kind, Kind::Datagram(d) if d.receives_from(local.ip(), remote, options))
+        let receives = |s: &Socket, links: &Memberships| {
+            let of = (&s.options.datagrams, links);
+            matches!(&s.kind, Kind::Datagram(d) if d.receives_from(local.ip(), remote, of))
         };
         let mut any = false;
         let mut nth = 0;
         while let Some(key) = self.endpoints.demux.udp.nth_at(local, nth) {
             nth += 1;
-            if self.endpoints.sockets.get(key).is_some_and(receives) {
+            let links = &self.responder.link.groups;
+            let socket = self.endpoints.sockets.get(key);
+            if socket.is_some_and(|s| receives(s, links)) {
                 any = true;
                 self.deliver(key, envelope, payload, 0);
             }

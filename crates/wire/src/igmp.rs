@@ -1,14 +1,12 @@
 //! IGMP, by which hosts report IPv4 group memberships to routers and switches: version 3
 //! (RFC 3376), and those messages of versions 1 and 2 (RFC 1112, RFC 2236) that a host
 //! sends to an older router.
-//!
-//! Reports have no source filters.
 
 use crate::WireError;
-use crate::bytes::{front, get16, put, put8, put16, rest_mut};
+use crate::bytes::{front, get16, put, put8, put16, rest, rest_mut};
 use crate::checksum::Partial;
 use crate::ipv4::{HEADER_LEN, Ipv4Header, protocol};
-use crate::membership::Record;
+use crate::membership::{Record, emit_record, record_len, sources};
 use core::net::Ipv4Addr;
 
 /// The all-systems group, of which all hosts are members without reporting it.
@@ -25,9 +23,12 @@ const ROUTER_ALERT: [u8; 4] = [148, 4, 0, 0];
 /// Internetwork control (RFC 3376 section 4).
 const SERVICE: u8 = 0xc0;
 const MESSAGE: usize = 8;
-const RECORD: usize = 8;
-/// Length of a packet with one message, bytes.
-pub const PACKET_LEN: usize = HEADER_LEN + ROUTER_ALERT.len() + MESSAGE + RECORD;
+/// Most sources in one report: with them it passes any link (RFC 791 section 3.1: 576 bytes).
+pub const MOST_SOURCES: usize = 128;
+/// Length of the longest packet, bytes.
+pub const PACKET_LEN: usize =
+    HEADER_LEN + ROUTER_ALERT.len() + MESSAGE + record_len::<4>(MOST_SOURCES);
+const _: () = assert!(PACKET_LEN <= 576);
 
 /// The version that a router uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +56,8 @@ impl Query {
     /// Parses a message. `None` if it is valid, but not a query.
     ///
     /// # Errors
-    /// [`WireError`] if it is too short or its checksum is wrong.
+    /// [`WireError`] if it is too short, also for the sources that it names, or its checksum is
+    /// wrong.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>, WireError> {
         const QUERY: u8 = 0x11;
         const V3_LEN: usize = 12;
@@ -73,12 +75,19 @@ impl Query {
             (V3_LEN.., code) => (Version::V3, tenths_of(code)),
             _ => return Err(WireError::BadLength),
         };
+        sources::<4>(rest(bytes, MESSAGE)).ok_or(WireError::BadLength)?;
         Ok(Some(Self {
             version,
             group: Ipv4Addr::new(b[4], b[5], b[6], b[7]),
             within_ms: tenths * 100,
         }))
     }
+}
+
+/// The sources that a message asks for, which [`Query::parse`] has found to be a query.
+pub fn sources_asked(bytes: &[u8]) -> impl Iterator<Item = Ipv4Addr> {
+    let list = sources::<4>(rest(bytes, MESSAGE)).unwrap_or_default();
+    list.iter().map(|source| Ipv4Addr::from(*source))
 }
 
 /// Decodes a time in version 3, a small floating-point number (RFC 3376 section 4.1.1).
@@ -90,19 +99,20 @@ fn tenths_of(code: u8) -> u32 {
     (mantissa | 0x10) << (exponent + 3)
 }
 
-/// A packet from `source` that reports this record for `group` to routers of `version`.
-/// `None` if there is no such message: version 1 cannot report leaving.
+/// A packet from `source` that reports this record for `group`, with the first [`MOST_SOURCES`] of
+/// `list`, to routers of `version`: those before 3 have no lists. `None` if there is no such
+/// message: version 1 cannot report leaving.
 #[must_use]
 pub fn report(
     source: Ipv4Addr,
     version: Version,
     record: Record,
-    group: Ipv4Addr,
+    (group, list): (Ipv4Addr, &[Ipv4Addr]),
 ) -> Option<([u8; PACKET_LEN], usize)> {
     let (kind, destination) = match (version, record) {
         (Version::V3, _) => (0x22, REPORTS),
-        (Version::V2, Record::Left) => (0x17, ALL_ROUTERS),
-        (Version::V1, Record::Left) => return None,
+        (Version::V2, Record::ToInclude) => (0x17, ALL_ROUTERS),
+        (Version::V1, Record::ToInclude) => return None,
         (Version::V2, _) => (0x16, group),
         (Version::V1, _) => (0x12, group),
     };
@@ -112,9 +122,9 @@ pub fn report(
     put8(message, 0, kind);
     let len = if version == Version::V3 {
         put16(message, 6, 1);
-        put8(message, MESSAGE, record as u8);
-        put(message, MESSAGE + 4, group.octets());
-        MESSAGE + RECORD
+        let sources = list.iter().take(MOST_SOURCES).map(Ipv4Addr::octets);
+        let room = rest_mut(message, MESSAGE);
+        MESSAGE + emit_record(record, group.octets(), sources, room)
     } else {
         put(message, 4, group.octets());
         MESSAGE
@@ -196,13 +206,13 @@ mod tests {
     #[test]
     fn reports_are_whole_packets() {
         for (version, record, kind, to) in [
-            (Version::V3, Record::Joined, 0x22, REPORTS),
-            (Version::V3, Record::Left, 0x22, REPORTS),
-            (Version::V2, Record::Listening, 0x16, GROUP),
-            (Version::V2, Record::Left, 0x17, ALL_ROUTERS),
-            (Version::V1, Record::Joined, 0x12, GROUP),
+            (Version::V3, Record::ToExclude, 0x22, REPORTS),
+            (Version::V3, Record::ToInclude, 0x22, REPORTS),
+            (Version::V2, Record::IsExclude, 0x16, GROUP),
+            (Version::V2, Record::ToInclude, 0x17, ALL_ROUTERS),
+            (Version::V1, Record::ToExclude, 0x12, GROUP),
         ] {
-            let (packet, len) = report(US, version, record, GROUP).unwrap();
+            let (packet, len) = report(US, version, record, (GROUP, &[])).unwrap();
             let (ip, payload) = Ipv4Header::parse(&packet[..len]).unwrap();
             assert_eq!((ip.source, ip.destination, ip.ttl), (US, to, 1));
             assert_eq!(destination(&packet), to);
@@ -212,11 +222,49 @@ mod tests {
             assert!(message.ends_with(&GROUP.octets()));
             assert_eq!(Query::parse(message), Ok(None), "its checksum is right");
         }
-        assert_eq!(report(US, Version::V1, Record::Left, GROUP), None);
-        let (packet, _) = report(US, Version::V3, Record::Left, GROUP).unwrap();
+        assert_eq!(
+            report(US, Version::V1, Record::ToInclude, (GROUP, &[])),
+            None
+        );
+        let (packet, _) = report(US, Version::V3, Record::ToInclude, (GROUP, &[])).unwrap();
         assert_eq!(packet[20..24], [148, 4, 0, 0], "RFC 2113");
         assert_eq!(packet[30..32], [0, 1], "one record");
         assert_eq!(packet[32..36], [3, 0, 0, 0], "to listen to no source");
+    }
+
+    #[test]
+    fn a_report_names_sources_as_far_as_there_is_room() {
+        let list: Vec<_> = (0..=MOST_SOURCES as u32).map(Ipv4Addr::from).collect();
+        for count in [1, MOST_SOURCES, MOST_SOURCES + 1] {
+            let named = (GROUP, &list[..count]);
+            let (packet, len) = report(US, Version::V3, Record::Allow, named).unwrap();
+            let held = count.min(MOST_SOURCES);
+            assert_eq!(len, 24 + 8 + 8 + 4 * held);
+            let (_, payload) = Ipv4Header::parse(&packet[..len]).unwrap();
+            assert_eq!(Partial::of(&packet[payload]).finish(), 0, "its checksum");
+            assert_eq!(packet[32..36], [5, 0, (held >> 8) as u8, held as u8]);
+            assert_eq!(packet[len - 4..len], list[held - 1].octets());
+        }
+        let (_, len) = report(US, Version::V2, Record::Allow, (GROUP, &list)).unwrap();
+        assert_eq!(len, 24 + 8, "version 2 has none");
+    }
+
+    #[test]
+    fn a_query_names_as_many_sources_as_it_says() {
+        let mut bytes = query(10, 20);
+        for (said, read) in [(0, Some(0)), (1, Some(1)), (2, Some(2)), (3, None)] {
+            bytes[11] = said;
+            bytes[16..20].copy_from_slice(&GROUP.octets());
+            bytes[2..4].fill(0);
+            let sum = Partial::of(&bytes).finish();
+            put16(&mut bytes, 2, sum);
+            let parsed = Query::parse(&bytes)
+                .ok()
+                .map(|_| sources_asked(&bytes).count());
+            assert_eq!(parsed, read);
+        }
+        bytes[11] = 2;
+        assert_eq!(sources_asked(&bytes).last(), Some(GROUP));
     }
 
     proptest! {

@@ -44,6 +44,53 @@ pub enum SocketKind {
     Datagram = 2,
 }
 
+/// What is asked of the sources that a socket receives of a group (RFC 3678; interface version 24).
+///
+/// A list takes as many requests as it has sources: each is proposed with its place in the list as
+/// port, and what then sets the list has their number there. All of them have the number of the
+/// list as port of the group, by which lists of several threads are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SourceRequest {
+    /// The source is received no longer (MCAST_LEAVE_SOURCE_GROUP).
+    Leave = 0,
+    /// The source is received, too; the group is joined if it was not (MCAST_JOIN_SOURCE_GROUP).
+    Join = 1,
+    /// The source is received again (MCAST_UNBLOCK_SOURCE).
+    Unblock = 2,
+    /// The source is received no longer, and all others are (MCAST_BLOCK_SOURCE).
+    Block = 3,
+    /// The next source of a list that is to be set.
+    Propose = 4,
+    /// The sources proposed are received, and no others (MCAST_MSFILTER): without any, the group is
+    /// left.
+    Include = 5,
+    /// All sources are received but those proposed.
+    Exclude = 6,
+    /// Which sources are received: the answer has the source whose place in the list is the port
+    /// asked for, if there is one, as its address; its value is 1 if the sources listed are
+    /// those that are received, or else 0, and from bit 8 on how many there are.
+    Ask = 7,
+}
+
+impl SourceRequest {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Leave,
+        Self::Join,
+        Self::Unblock,
+        Self::Block,
+        Self::Propose,
+        Self::Include,
+        Self::Exclude,
+        Self::Ask,
+    ];
+
+    fn from_raw(raw: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(raw)).copied()
+    }
+}
+
 bitflags::bitflags! {
     /// How a socket is opened.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -390,6 +437,16 @@ pub enum Request {
         waiter: Option<u16>,
         group: Address,
         join: bool,
+    },
+    /// Change from which sources the socket receives a group, or ask for that (interface version
+    /// 24). Answered.
+    Sources {
+        socket: SocketId,
+        tag: u32,
+        waiter: Option<u16>,
+        group: Address,
+        source: Address,
+        change: SourceRequest,
     },
     /// A datagram to `to` was refused since it was too long (interface version 22): a report of
     /// that is kept, if the program asks for errors of that kind of address. Answered.

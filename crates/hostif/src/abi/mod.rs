@@ -31,7 +31,7 @@ pub use block::{
 pub use control::{ChannelControl, ChannelState, MAILBOX_BYTES, REGISTERED};
 pub use descriptor::{
     BadDescriptor, CONGESTION_NAMES, Completion, EdgeFlags, Edges, Interface, MOST_DATA, OpenFlags,
-    OptionName, Query, Request, SocketKind,
+    OptionName, Query, Request, SocketKind, SourceRequest,
 };
 pub(crate) use descriptor::{DATA_AT, Data, ImmediateIn, are_near};
 pub use error_report::{ERROR_HEADER, ERROR_PAYLOAD, ErrorReport, SentStamp, SentStampKind};

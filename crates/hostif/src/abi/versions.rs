@@ -8,7 +8,7 @@
 use super::file_range::{LEAST_LONG_RANGE, LEAST_RANGE};
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 23;
+pub const ABI_VERSION: u32 = 24;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -59,6 +59,9 @@ const INTERFACE_SINCE: u16 = 23;
 /// The first in which it is said when what a program has sent left
 /// ([`OptionName::StampSent`](super::OptionName)).
 const SENT_STAMPS_SINCE: u16 = 23;
+/// The first in which a socket receives a group from some sources alone
+/// ([`Request::Sources`](super::Request::Sources)).
+const SOURCES_SINCE: u16 = 24;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
@@ -183,6 +186,12 @@ impl Agreed {
     #[must_use]
     pub fn stamps_sent(&self) -> bool {
         self.version >= SENT_STAMPS_SINCE
+    }
+
+    /// Whether a socket may receive a group from some sources alone.
+    #[must_use]
+    pub fn distinguishes_sources(&self) -> bool {
+        self.version >= SOURCES_SINCE
     }
 
     /// Whether a socket may be bound to one of the adapter's interfaces.
@@ -312,7 +321,7 @@ mod tests {
     #[test]
     fn what_the_adapter_takes_is_known_by_its_version() {
         type Takes = fn(&Agreed) -> bool;
-        let takes: [(Takes, u16); 10] = [
+        let takes: [(Takes, u16); 11] = [
             (Agreed::can_cancel, 14),
             (Agreed::supports_low_water, 14),
             (Agreed::supports_messages, 15),
@@ -323,8 +332,9 @@ mod tests {
             (Agreed::distinguishes_groups, 22),
             (Agreed::distinguishes_interfaces, 23),
             (Agreed::stamps_sent, 23),
+            (Agreed::distinguishes_sources, 24),
         ];
-        for version in 11..=23 {
+        for version in 11..=24 {
             let agreed = Agreed {
                 version,
                 ..Agreed::OURS

@@ -1,6 +1,19 @@
 //! Which reports are sent about groups, and when.
 
+mod sources;
+
 use super::*;
+use std::iter::empty;
+
+impl<A: Copy + Ord> Groups<A> {
+    fn join(&mut self, group: A, now: Instant) -> bool {
+        self.change(group, (Filter::NONE, Filter::ALL), now)
+    }
+
+    fn leave(&mut self, group: A, now: Instant) {
+        assert!(self.change(group, (Filter::ALL, Filter::NONE), now));
+    }
+}
 
 fn at(ms: u64) -> Instant {
     Instant(ms * 1_000)
@@ -8,7 +21,7 @@ fn at(ms: u64) -> Instant {
 
 fn told(groups: &mut Groups<u8>, ms: u64) -> Vec<(u8, Record)> {
     let mut all = Vec::new();
-    groups.poll(at(ms), |group, telling| all.push((group, telling)));
+    groups.poll(at(ms), |report| all.push((report.group, report.record)));
     all
 }
 
@@ -16,14 +29,14 @@ fn told(groups: &mut Groups<u8>, ms: u64) -> Vec<(u8, Record)> {
 fn a_change_is_told_at_once_and_again_within_a_second() {
     let mut groups = Groups::new(7);
     assert!(groups.join(1, at(0)));
-    assert_eq!(told(&mut groups, 0), [(1, Record::Joined)]);
+    assert_eq!(told(&mut groups, 0), [(1, Record::ToExclude)]);
     assert!(groups.deadline().is_some_and(|due| due <= at(1_000)));
-    assert_eq!(told(&mut groups, 1_000), [(1, Record::Joined)]);
+    assert_eq!(told(&mut groups, 1_000), [(1, Record::ToExclude)]);
     assert_eq!(groups.deadline(), None);
     groups.leave(1, at(5_000));
     assert!(!groups.contains(1));
-    assert_eq!(told(&mut groups, 5_000), [(1, Record::Left)]);
-    assert_eq!(told(&mut groups, 6_000), [(1, Record::Left)]);
+    assert_eq!(told(&mut groups, 5_000), [(1, Record::ToInclude)]);
+    assert_eq!(told(&mut groups, 6_000), [(1, Record::ToInclude)]);
     assert_eq!(
         (told(&mut groups, 9_000), groups.deadline()),
         (vec![], None)
@@ -40,11 +53,14 @@ fn the_last_one_to_leave_is_told_of() {
     assert!(groups.contains(1));
     assert_eq!(told(&mut groups, 2_000), []);
     groups.leave(1, at(3_000));
-    assert_eq!(told(&mut groups, 3_000), [(1, Record::Left)]);
+    assert_eq!(told(&mut groups, 3_000), [(1, Record::ToInclude)]);
     // A member that returns before its leave was reported twice has joined.
     assert!(groups.join(1, at(3_001)));
-    assert_eq!(told(&mut groups, 3_001), [(1, Record::Joined)]);
-    groups.leave(9, at(4_000));
+    assert_eq!(told(&mut groups, 3_001), [(1, Record::ToExclude)]);
+    assert!(
+        groups.change(9, (Filter::ALL, Filter::NONE), at(4_000)),
+        "it has none"
+    );
 }
 
 #[test]
@@ -55,15 +71,15 @@ fn queries_are_answered_in_time_for_what_is_listened_to() {
     }
     told(&mut groups, 0);
     told(&mut groups, 1_000);
-    groups.asked(None, 100, at(2_000));
+    groups.asked_all(100, at(2_000));
     // A second one does not put the first one's answer off.
-    groups.asked(None, 100_000, at(2_000));
+    groups.asked_all(100_000, at(2_000));
     assert!(groups.deadline().is_some_and(|due| due <= at(2_100)));
-    let both = [(1, Record::Listening), (2, Record::Listening)];
+    let both = [(1, Record::IsExclude), (2, Record::IsExclude)];
     assert_eq!(told(&mut groups, 2_100), both);
-    groups.asked(Some(2), 100, at(3_000));
-    groups.asked(Some(3), 100, at(3_000));
-    assert_eq!(told(&mut groups, 3_100), [(2, Record::Listening)]);
+    groups.asked(2, empty(), 100, at(3_000));
+    groups.asked(3, empty(), 100, at(3_000));
+    assert_eq!(told(&mut groups, 3_100), [(2, Record::IsExclude)]);
     assert_eq!(groups.deadline(), None);
 }
 
@@ -85,7 +101,7 @@ fn answers_are_spread() {
     let mut due = Vec::new();
     for round in 0..20 {
         let now = 2_000 + round * 20_000;
-        groups.asked(None, 10_000, at(now));
+        groups.asked_all(10_000, at(now));
         due.extend(groups.deadline().map(|due| due.0 - at(now).0));
         told(&mut groups, now + 10_000);
     }
@@ -101,12 +117,12 @@ fn all_are_told_of_again_when_the_link_has_come_back() {
     }
     groups.leave(2, at(2_000));
     for ms in [2_000, 3_000] {
-        assert_eq!(told(&mut groups, ms), [(2, Record::Left)]);
+        assert_eq!(told(&mut groups, ms), [(2, Record::ToInclude)]);
     }
     groups.tell_again(at(4_000));
     assert_eq!(groups.deadline(), Some(at(4_000)));
     for ms in [4_000, 5_000] {
-        assert_eq!(told(&mut groups, ms), [(1, Record::Joined)]);
+        assert_eq!(told(&mut groups, ms), [(1, Record::ToExclude)]);
     }
     assert_eq!(groups.deadline(), None);
 }
@@ -121,28 +137,28 @@ fn reports_are_due_at_their_time_and_about_members() {
     assert_eq!(told(&mut groups, 5).len(), 2);
     let next = groups.deadline().expect("another report");
     let mut all = vec![];
-    groups.poll(Instant(next.0 - 1), |group, _| all.push(group));
+    groups.poll(Instant(next.0 - 1), |report| all.push(report.group));
     assert_eq!(all, []);
-    groups.poll(next, |group, _| all.push(group));
+    groups.poll(next, |report| all.push(report.group));
     assert!(!all.is_empty());
     told(&mut groups, 2_000);
     groups.leave(2, at(3_000));
     assert_eq!(groups.iter().collect::<Vec<u8>>(), [1]);
     groups.tell_again(at(3_000));
-    let both = [(1, Record::Joined), (2, Record::Left)];
+    let both = [(1, Record::ToExclude), (2, Record::ToInclude)];
     assert_eq!(told(&mut groups, 3_000), both);
     // A query is answered for the one, and not for the other.
-    groups.asked(Some(2), 0, at(3_000));
-    groups.asked(Some(1), 0, at(3_000));
+    groups.asked(2, empty(), 0, at(3_000));
+    groups.asked(1, empty(), 0, at(3_000));
     let answers: Vec<_> = told(&mut groups, 3_000)
         .into_iter()
-        .filter(|(_, record)| *record == Record::Listening)
+        .filter(|(_, record)| *record == Record::IsExclude)
         .collect();
-    assert_eq!(answers, [(1, Record::Listening)]);
-    groups.asked(None, 0, at(3_000));
+    assert_eq!(answers, [(1, Record::IsExclude)]);
+    groups.asked_all(0, at(3_000));
     let answers = told(&mut groups, 3_000);
-    assert!(answers.contains(&(1, Record::Listening)));
-    assert!(!answers.contains(&(2, Record::Listening)));
+    assert!(answers.contains(&(1, Record::IsExclude)));
+    assert!(!answers.contains(&(2, Record::IsExclude)));
     // A join is told from its moment on, within a second.
     for seed in 0..50 {
         let mut groups: Groups<u8> = Groups::new(seed);
@@ -161,7 +177,7 @@ fn a_group_that_was_left_makes_room() {
     groups.leave(3, at(0));
     assert!(!groups.join(MOST as u32, at(0)), "its end is to be told");
     for ms in [0, 1_000, 2_000] {
-        groups.poll(at(ms), |_, _| ());
+        groups.poll(at(ms), |_| ());
     }
     assert!(groups.join(MOST as u32, at(2_000)));
     assert!(!groups.join(3, at(2_000)));
@@ -175,11 +191,11 @@ fn what_was_left_is_told_of_no_more_often() {
     told(&mut groups, 0);
     told(&mut groups, 1_000);
     groups.leave(1, at(2_000));
-    assert_eq!(told(&mut groups, 2_000), [(1, Record::Left)]);
+    assert_eq!(told(&mut groups, 2_000), [(1, Record::ToInclude)]);
     let due = groups.deadline();
     groups.tell_again(at(2_000));
-    groups.asked(Some(1), 0, at(2_000));
+    groups.asked(1, empty(), 0, at(2_000));
     assert_eq!(groups.deadline(), due);
-    assert_eq!(told(&mut groups, 3_000), [(1, Record::Left)]);
+    assert_eq!(told(&mut groups, 3_000), [(1, Record::ToInclude)]);
     assert_eq!(groups.deadline(), None);
 }

@@ -87,7 +87,7 @@ impl Announcements {
         let certain: Vec<Ipv6Addr> = v6.preferred().collect();
         if let Some(ours) = v6.link_local.filter(|ip| certain.contains(ip)) {
             // Switches must let through what is for us.
-            addresses.report_groups(ours, Record::Joined, output, counters);
+            addresses.report_groups(ours, Record::ToExclude, output, counters);
         }
         for ip in certain {
             let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, mac, true);

@@ -137,12 +137,13 @@ impl LocalAddresses {
         output: &mut IpOutput,
         counters: &mut Counters,
     ) {
-        const ROOM: usize = mld::report_len(longshore_net::address6::MOST);
+        const ROOM: usize = mld::report_len(longshore_net::address6::MOST, 0);
         let Some(v6) = self.v6() else {
             return;
         };
         let mut message = [0; ROOM];
-        let len = mld::emit_report(from, record, v6.addresses.groups(), &mut message);
+        let records = v6.addresses.groups().map(|group| (record, group, &[][..]));
+        let len = mld::emit_report(from, records, &mut message);
         output.send_group_report(from, part(&message, 0..len), counters);
     }
 

@@ -1,6 +1,7 @@
-//! The groups that programs have joined, and what is told to routers of them (IGMP and MLD).
+//! The groups that programs have joined, with their sources, and what is told to routers of them
+//! (IGMP and MLD).
 //!
-//! Owns [`Memberships`]; `groups` joins and leaves for sockets.
+//! Owns [`Memberships`]; `groups` and `source_filters` change what is received for sockets.
 
 use super::local_addresses::LocalAddresses;
 use super::{Device, IpOutput, Link, net_time};
@@ -9,7 +10,7 @@ use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::TxFrame;
-use longshore_net::groups::Groups;
+use longshore_net::groups::{Filter, Groups, Mode, Report};
 use longshore_tcp::Instant;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::icmpv6::mld;
@@ -78,21 +79,49 @@ impl Memberships {
             return Ok(());
         };
         self.note_query(query.version, now);
-        let group = Some(query.group).filter(|group| !group.is_unspecified());
-        let groups = &mut self.v4;
-        groups.asked(group, query.within_ms, net_time(now));
+        let (within, at) = (query.within_ms, net_time(now));
+        match query.group {
+            group if group.is_unspecified() => self.v4.asked_all(within, at),
+            group => self
+                .v4
+                .asked(group, igmp::sources_asked(message), within, at),
+        }
         Ok(())
     }
 
-    /// A socket joins a group of which the port of `device` is to know; whether there was room.
-    pub(crate) fn join(&mut self, group: IpAddr, now: Instant, device: &mut Device) -> bool {
+    /// What a socket receives of a group changes from one filter to another, and the port of
+    /// `device` is to know; whether there was room.
+    pub(crate) fn change(
+        &mut self,
+        group: IpAddr,
+        (from, to): (Filter<'_, IpAddr>, Filter<'_, IpAddr>),
+        now: Instant,
+        device: &mut Device,
+    ) -> bool {
         let now = net_time(now);
-        let joined = match group {
-            IpAddr::V4(group) => self.v4.join(group, now),
-            IpAddr::V6(group) => self.v6.join(group, now),
+        let changed = match group {
+            IpAddr::V4(group) => {
+                let [from_list, to_list] = [from, to].map(|f| sources_of(f, v4));
+                let filters = (listing(from.mode, &from_list), listing(to.mode, &to_list));
+                self.v4.change(group, filters, now)
+            }
+            IpAddr::V6(group) => {
+                let [from_list, to_list] = [from, to].map(|f| sources_of(f, v6));
+                let filters = (listing(from.mode, &from_list), listing(to.mode, &to_list));
+                self.v6.change(group, filters, now)
+            }
         };
         self.show(device);
-        joined
+        changed
+    }
+
+    /// Whether somebody here receives what `source` sends to a group.
+    pub(crate) fn permits(&self, group: IpAddr, source: IpAddr) -> bool {
+        match (group, source) {
+            (IpAddr::V4(group), IpAddr::V4(source)) => self.v4.permits(group, source),
+            (IpAddr::V6(group), IpAddr::V6(source)) => self.v6.permits(group, source),
+            _ => false,
+        }
     }
 
     /// Has the port let through what is wanted.
@@ -100,16 +129,6 @@ impl Memberships {
         let v4 = self.v4.iter().map(IpAddr::V4);
         let all: Vec<IpAddr> = v4.chain(self.v6.iter().map(IpAddr::V6)).collect();
         device.show_groups(&all);
-    }
-
-    /// A socket leaves a group.
-    pub(crate) fn leave(&mut self, group: IpAddr, now: Instant, device: &mut Device) {
-        let now = net_time(now);
-        match group {
-            IpAddr::V4(group) => self.v4.leave(group, now),
-            IpAddr::V6(group) => self.v6.leave(group, now),
-        }
-        self.show(device);
     }
 
     /// Tells routers what is due.
@@ -120,51 +139,95 @@ impl Memberships {
         now: Instant,
         counters: &mut Counters,
     ) {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        let at = net_time(now);
-        self.v4.poll(at, |group, record| v4.push((group, record)));
-        self.v6.poll(at, |group, record| v6.push((group, record)));
-        for (group, record) in v4 {
+        let (at, version) = (net_time(now), self.version(now));
+        self.v4.poll(at, |report| {
             // In the group of all hosts everybody is (RFC 3376 section 6).
-            if group != igmp::ALL_SYSTEMS {
-                let version = self.version(now);
-                if let Some(from) = addresses.v4() {
-                    report4(
-                        (from, version),
-                        (group, record),
-                        &mut output.device,
-                        counters,
-                    );
-                }
+            if let Some(from) = addresses.v4().filter(|_| report.group != igmp::ALL_SYSTEMS) {
+                report4((from, version), report, &mut output.device, counters);
             }
-        }
-        for (group, record) in v6 {
+        });
+        self.v6.poll(at, |report| {
             // Nor are groups that do not leave the link's hosts (RFC 3810 section 6).
-            if group != ALL_NODES && group.octets()[1] & 15 > 1 {
-                report6(addresses, (group, record), output, counters);
+            if report.group != ALL_NODES && report.group.octets()[1] & 15 > 1 {
+                report6(addresses, report, output, counters);
             }
+        });
+    }
+}
+
+fn v4(ip: &IpAddr) -> Option<Ipv4Addr> {
+    match *ip {
+        IpAddr::V4(ip) => Some(ip),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn v6(ip: &IpAddr) -> Option<Ipv6Addr> {
+    match *ip {
+        IpAddr::V6(ip) => Some(ip),
+        IpAddr::V4(_) => None,
+    }
+}
+
+fn sources_of<A>(filter: Filter<'_, IpAddr>, read: fn(&IpAddr) -> Option<A>) -> Vec<A> {
+    filter.sources.iter().filter_map(read).collect()
+}
+
+fn listing<A>(mode: Mode, sources: &[A]) -> Filter<'_, A> {
+    Filter { mode, sources }
+}
+
+/// The lists of the packets that a record takes of which each has room for `most` sources. Of those
+/// that are not received, it may name some alone (RFC 3376 section 4.2.16).
+fn lists<A>(record: Record, sources: &[A], most: usize) -> impl Iterator<Item = &[A]> {
+    let packets = match record.excludes() || sources.is_empty() {
+        true => 1,
+        false => sources.len().div_ceil(most),
+    };
+    let list = move |nth| {
+        let rest = sources.get(nth * most..).unwrap_or_default();
+        rest.get(..most).unwrap_or(rest)
+    };
+    (0..packets).map(list)
+}
+
+/// Sends a report on one group from an address of ours, in the version that its routers speak:
+/// before version 3 there are members alone, who are so whatever their sources (RFC 3376 section
+/// 7.3.1).
+fn report4(
+    (from, version): (Ipv4Addr, Version),
+    report: &Report<'_, Ipv4Addr>,
+    device: &mut Device,
+    counters: &mut Counters,
+) {
+    let (record, sources) = match (version, report.is_member) {
+        (Version::V3, _) => (report.record, report.sources),
+        (_, true) if report.record == Record::Block => return,
+        (_, true) => (Record::IsExclude, &[][..]),
+        (_, false) => (Record::ToInclude, &[][..]),
+    };
+    for list in lists(record, sources, igmp::MOST_SOURCES) {
+        let packet = igmp::report(from, version, record, (report.group, list));
+        if let Some((packet, len)) = packet {
+            send4(&packet, len, device, counters);
         }
     }
 }
 
-/// Sends a report on one group from an address of ours, in the version that its routers speak.
-fn report4(
-    (from, version): (Ipv4Addr, Version),
-    (group, record): (Ipv4Addr, Record),
+fn send4(
+    packet: &[u8; igmp::PACKET_LEN],
+    len: usize,
     device: &mut Device,
     counters: &mut Counters,
 ) {
-    let Some((packet, len)) = igmp::report(from, version, record, group) else {
-        return;
-    };
     let mut frame = [0; ethernet::HEADER_LEN + igmp::PACKET_LEN];
     let header = EthernetHeader {
-        destination: MacAddr::of_group_v4(igmp::destination(&packet)),
+        destination: MacAddr::of_group_v4(igmp::destination(packet)),
         source: device.mac(),
         ether_type: EtherType::Ipv4,
     };
     header.emit(&mut frame);
-    frame[ethernet::HEADER_LEN..].copy_from_slice(&packet);
+    frame[ethernet::HEADER_LEN..].copy_from_slice(packet);
     let begins = match device.is_bare() {
         true => ethernet::HEADER_LEN,
         false => 0,
@@ -178,15 +241,18 @@ fn report4(
 /// As `report4`, of IPv6.
 fn report6(
     addresses: &LocalAddresses,
-    (group, record): (Ipv6Addr, Record),
+    report: &Report<'_, Ipv6Addr>,
     output: &mut IpOutput,
     counters: &mut Counters,
 ) {
     // Before there is an address on the link, it is from nobody (RFC 3590 section 4).
     let from = addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
-    let mut message = [0; mld::report_len(1)];
-    let len = mld::emit_report(from, record, std::iter::once(group), &mut message);
-    output.send_group_report(from, part(&message, 0..len), counters);
+    let mut message = [0; mld::report_len(1, mld::MOST_SOURCES)];
+    for list in lists(report.record, report.sources, mld::MOST_SOURCES) {
+        let record = (report.record, report.group, list);
+        let len = mld::emit_report(from, std::iter::once(record), &mut message);
+        output.send_group_report(from, part(&message, 0..len), counters);
+    }
 }
 
 impl Link {

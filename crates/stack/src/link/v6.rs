@@ -243,7 +243,7 @@ impl Link {
                 if !std::mem::replace(&mut v6.reported, true) {
                     self.addresses.report_groups(
                         Ipv6Addr::UNSPECIFIED,
-                        Record::Joined,
+                        Record::ToExclude,
                         &mut self.output,
                         counters,
                     );
@@ -257,7 +257,7 @@ impl Link {
             // was nobody.
             Event::Ours(ip) if v6.link_local == Some(ip) => {
                 self.addresses
-                    .report_groups(ip, Record::Joined, &mut self.output, counters);
+                    .report_groups(ip, Record::ToExclude, &mut self.output, counters);
             }
             Event::Ours(_) => {}
             Event::Expired(_) => self.reconfigured(),
@@ -265,22 +265,26 @@ impl Link {
     }
 
     /// Answers who asks which groups we listen to: those of our addresses at once, those
-    /// of programs within the time that the query leaves.
+    /// of programs within the time that the query leaves. `data` is what stands behind its group.
     pub(crate) fn answer_multicast_query(
         &mut self,
         ip: &Ipv6Header,
         (group, max_response): (Ipv6Addr, u16),
+        data: &[u8],
         now: Instant,
         counters: &mut Counters,
     ) {
         let ours = self.addresses.link_local();
         let asks = ip.hop_limit == mld::HOP_LIMIT && ip.source.is_unicast_link_local();
         if let Some(ours) = ours.filter(|_| asks) {
-            let group = (!group.is_unspecified()).then_some(group);
-            let within_ms = mld::response_ms(max_response);
-            self.groups.v6.asked(group, within_ms, net_time(now));
+            let (within, at) = (mld::response_ms(max_response), net_time(now));
+            let groups = &mut self.groups.v6;
+            match group.is_unspecified() {
+                true => groups.asked_all(within, at),
+                false => groups.asked(group, mld::sources_asked(data), within, at),
+            }
             self.addresses
-                .report_groups(ours, Record::Listening, &mut self.output, counters);
+                .report_groups(ours, Record::IsExclude, &mut self.output, counters);
         }
     }
 }

@@ -243,10 +243,8 @@ impl<'a> Containment<'a> {
                 .given_up
                 .put_entering(socket.session, l.queue),
             Kind::Datagram(d) => {
-                for group in d.groups {
-                    let link = &mut self.stack.link;
-                    link.groups
-                        .leave(group, self.stack.now, &mut link.output.device);
+                for membership in d.groups {
+                    membership.end(&mut self.stack.link, self.stack.now);
                 }
             }
             _ => {}

@@ -63,7 +63,10 @@ impl Stack {
                 return Ok(());
             }
             // What was sent to it before arrives first.
-            Request::Close { .. } | Request::Connect { .. } | Request::Group { .. } => {
+            Request::Close { .. }
+            | Request::Connect { .. }
+            | Request::Group { .. }
+            | Request::Sources { .. } => {
                 self.pass_on_to(key);
             }
             _ => {}

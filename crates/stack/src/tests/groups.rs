@@ -11,7 +11,7 @@ use longshore_testbed::packets::{HOPS, ipv4};
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
 use std::net::{Ipv4Addr, SocketAddr};
 
-const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+pub(super) const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const OTHER: Ipv4Addr = Ipv4Addr::new(239, 9, 9, 9);
 const PORT: u16 = 90;
 /// A report of IGMPv3, and what it says of a group.
@@ -22,7 +22,7 @@ const TO_INCLUDE: u8 = 3;
 const IS_EXCLUDE: u8 = 2;
 
 /// Joins a group or leaves it; an errno.
-fn change(single: &mut Single, socket: SocketId, group: Ipv4Addr, join: bool) -> u16 {
+pub(super) fn change(single: &mut Single, socket: SocketId, group: Ipv4Addr, join: bool) -> u16 {
     single.discard_completions();
     single.ask(
         0,
@@ -39,7 +39,7 @@ fn change(single: &mut Single, socket: SocketId, group: Ipv4Addr, join: bool) ->
 }
 
 /// A socket at [`PORT`] of any address, which several share.
-fn member(single: &mut Single) -> SocketId {
+pub(super) fn member(single: &mut Single) -> SocketId {
     let socket = single.open(SocketKind::Datagram);
     single.set(socket, OptionName::ReuseAddress, 1);
     let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT);
@@ -58,9 +58,18 @@ fn member(single: &mut Single) -> SocketId {
 
 /// A datagram of the peer to this address; which of the sockets were told of it.
 fn comes(single: &mut Single, to: Ipv4Addr, sockets: &[SocketId]) -> Vec<bool> {
+    comes_from(single, (CLIENT, to), sockets)
+}
+
+/// As `comes`, of a datagram between these.
+pub(super) fn comes_from(
+    single: &mut Single,
+    between: (Ipv4Addr, Ipv4Addr),
+    sockets: &[SocketId],
+) -> Vec<bool> {
     single.discard_completions();
     let datagram = [&[0, 9, 0, PORT as u8, 0, 10, 0, 0], b"hi".as_slice()].concat();
-    single.frame_in(&ipv4((CLIENT, to), protocol::UDP, HOPS, &datagram));
+    single.frame_in(&ipv4(between, protocol::UDP, HOPS, &datagram));
     single.turn();
     reached(single, sockets)
 }

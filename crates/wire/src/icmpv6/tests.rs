@@ -82,7 +82,7 @@ fn all() -> Vec<Icmpv6> {
 fn messages_come_back() {
     let ip = ip(ROUTER, HOST);
     // A hardware address as an option, or anything behind the others.
-    let behind = [1, 1, 2, 0, 0, 0, 0, 9];
+    let behind = [1, 1, 0, 0, 2, 0, 0, 9];
     for message in all() {
         let mut bytes = bytes_of(&ip, &message, &behind);
         assert_eq!(Icmpv6::parse(&ip, &bytes), Ok(message));
@@ -293,13 +293,9 @@ fn a_report_says_which_groups_we_listen_to() {
     use crate::ipv6::{Upper, walk};
     let groups = [solicited_node(TARGET), crate::ipv6::ALL_NODES];
     let mut bytes = [0xee; 200];
-    let len = mld::emit_report(
-        HOST,
-        crate::membership::Record::Joined,
-        groups.into_iter(),
-        &mut bytes,
-    );
-    assert_eq!(len, mld::report_len(2));
+    let record = |group| (crate::membership::Record::ToExclude, group, &[][..]);
+    let len = mld::emit_report(HOST, groups.into_iter().map(record), &mut bytes);
+    assert_eq!(len, mld::report_len(2, 0));
     let upper = Upper {
         next_header: next_header::ICMPV6,
         at: 8,
@@ -314,6 +310,33 @@ fn a_report_says_which_groups_we_listen_to() {
     for (record, group) in message[8..].chunks(20).zip(groups) {
         assert_eq!(record[..4], [4, 0, 0, 0]);
         assert_eq!(record[4..], group.octets());
+    }
+}
+
+#[test]
+fn reports_and_queries_name_sources() {
+    let list = [HOST, TARGET];
+    let mut bytes = [0xee; 200];
+    let record = (crate::membership::Record::Allow, TARGET, &list[..]);
+    let len = mld::emit_report(HOST, std::iter::once(record), &mut bytes);
+    assert_eq!(len, mld::report_len(1, 2));
+    assert_eq!(bytes[16..20], [5, 0, 0, 2]);
+    assert_eq!(bytes[52..len], TARGET.octets());
+    let query = Icmpv6::MulticastQuery {
+        max_response: 10,
+        group: TARGET,
+    };
+    let (at, ip) = (query.header_len(), ip(ROUTER, HOST));
+    for (said, read) in [(0, Some(0)), (2, Some(2)), (3, None)] {
+        let mut message = vec![0; at + 4];
+        message[at + 3] = said;
+        message.extend(list.iter().flat_map(Ipv6Addr::octets));
+        query.emit(ip.source, ip.destination, &mut message);
+        let parsed = Icmpv6::parse(&ip, &message).ok();
+        assert_eq!(
+            parsed.map(|_| mld::sources_asked(&message[at..]).count()),
+            read
+        );
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
+    SourceRequest,
 };
 use crate::abi::{Address, FileExtent, SocketId};
 use longshore_ring::spsc::Message;
@@ -32,6 +33,7 @@ pub(super) mod kind {
     /// Such edges, and bytes of a file.
     pub(in crate::abi::descriptor) const SEND_FILE: u8 = 18;
     pub(in crate::abi::descriptor) const TOO_LONG: u8 = 19;
+    pub(in crate::abi::descriptor) const SOURCES: u8 = 20;
     pub(in crate::abi::descriptor) const DONE: u8 = 65;
     pub(in crate::abi::descriptor) const EDGES_COMPLETION: u8 = 66;
     pub(in crate::abi::descriptor) const MORE: u8 = 67;
@@ -156,6 +158,16 @@ impl Request {
             Self::Group { group, join, .. } => {
                 m[2..5].copy_from_slice(&group.0);
                 (kind::GROUP, u8::from(join))
+            }
+            Self::Sources {
+                group,
+                source,
+                change,
+                ..
+            } => {
+                m[2..5].copy_from_slice(&group.0);
+                m[5..8].copy_from_slice(&source.0);
+                (kind::SOURCES, change as u8)
             }
             Self::TooLong { to, .. } => {
                 m[2..5].copy_from_slice(&to.0);
@@ -306,6 +318,14 @@ impl Request {
                     1 => true,
                     _ => return Err(f.bad("flags")),
                 },
+            },
+            kind::SOURCES => Self::Sources {
+                socket,
+                tag,
+                waiter,
+                group: f.address(2),
+                source: f.address(5),
+                change: SourceRequest::from_raw(f.flags()).ok_or(f.bad("flags"))?,
             },
             kind::TOO_LONG => Self::TooLong {
                 socket,

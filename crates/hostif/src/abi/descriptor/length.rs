@@ -19,8 +19,8 @@ pub(crate) fn are_near(snd_edge: u64, rcv_consumed: u64) -> bool {
     clippy::indexing_slicing,
     reason = "an index that is none does not compile"
 )]
-const REQUEST_WORDS: [u8; 20] = {
-    let mut words = [WORDS as u8; 20];
+const REQUEST_WORDS: [u8; 21] = {
+    let mut words = [WORDS as u8; 21];
     words[kind::OPEN as usize] = 3;
     words[kind::BIND as usize] = 5;
     words[kind::LISTEN as usize] = 3;
@@ -40,6 +40,7 @@ const REQUEST_WORDS: [u8; 20] = {
     words[kind::ACCEPTED_EDGES as usize] = 3;
     words[kind::SEND_FILE as usize] = 4;
     words[kind::TOO_LONG as usize] = 5;
+    words[kind::SOURCES as usize] = 8;
     words
 };
 

@@ -19,6 +19,7 @@ impl Request {
             | Self::Forward { socket, .. }
             | Self::SendFile { socket, .. }
             | Self::Group { socket, .. }
+            | Self::Sources { socket, .. }
             | Self::TooLong { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
@@ -36,6 +37,7 @@ impl Request {
             | Self::Listen { tag, waiter, .. }
             | Self::Connect { tag, waiter, .. }
             | Self::Group { tag, waiter, .. }
+            | Self::Sources { tag, waiter, .. }
             | Self::TooLong { tag, waiter, .. }
             | Self::Query { tag, waiter, .. }
             | Self::Owner { tag, waiter, .. }
@@ -66,6 +68,7 @@ impl Request {
             | Self::Forward { socket, .. }
             | Self::SendFile { socket, .. }
             | Self::Group { socket, .. }
+            | Self::Sources { socket, .. }
             | Self::TooLong { socket, .. }
             | Self::SetOption { socket, .. }
             | Self::Query { socket, .. }
@@ -116,6 +119,7 @@ impl Request {
             | Self::Listen { tag, waiter, .. }
             | Self::Connect { tag, waiter, .. }
             | Self::Group { tag, waiter, .. }
+            | Self::Sources { tag, waiter, .. }
             | Self::TooLong { tag, waiter, .. }
             | Self::Query { tag, waiter, .. }
             | Self::Owner { tag, waiter, .. }

@@ -141,6 +141,22 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
                 join
             }
         ),
+        (
+            socket(),
+            any::<u32>(),
+            waiter(),
+            (address(), address(), 0..SourceRequest::ALL.len())
+        )
+            .prop_map(
+                |(socket, tag, waiter, (group, source, change))| Request::Sources {
+                    socket,
+                    tag,
+                    waiter,
+                    group,
+                    source,
+                    change: SourceRequest::ALL[change],
+                }
+            ),
         (socket(), any::<u32>(), waiter(), address()).prop_map(|(socket, tag, waiter, to)| {
             Request::TooLong {
                 socket,

@@ -3,7 +3,9 @@
 
 use super::super::single::SERVER;
 use super::{Hostile, PORT};
-use longshore_hostif::{Address, EdgeFlags, FileExtent, OptionName, Query, Request, SocketId};
+use longshore_hostif::{
+    Address, EdgeFlags, FileExtent, OptionName, Query, Request, SocketId, SourceRequest,
+};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -113,6 +115,16 @@ impl Hostile {
         }
     }
 
+    /// A source at a place in a list, or anything.
+    fn source(&mut self) -> Address {
+        let (last, place) = (self.numbers.below(5), self.numbers.below(3) as u16);
+        match self.numbers.below(6) {
+            0 => self.address(),
+            1 => SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, last as u16].into(), place).into(),
+            _ => SocketAddr::new([10, 0, 0, last as u8].into(), place).into(),
+        }
+    }
+
     fn address(&mut self) -> Address {
         let port = self.numbers.pick(&[80, PORT, 1_024, 1_025, 0]);
         match self.numbers.below(12) {
@@ -129,7 +141,7 @@ impl Hostile {
         let (snd_edge, rcv_consumed) = (self.edge(socket), self.edge(socket));
         let flags = EdgeFlags::from_bits_retain(self.numbers.below(512) as u16);
         let (tag, waiter) = (1, Some(self.numbers.below(80) as u16));
-        match self.numbers.below(21) {
+        match self.numbers.below(22) {
             0 => Request::Bind {
                 socket,
                 tag,
@@ -209,6 +221,14 @@ impl Hostile {
                 waiter,
                 group: self.group(),
                 join: self.numbers.below(3) != 0,
+            },
+            21 => Request::Sources {
+                socket,
+                tag,
+                waiter,
+                group: self.group(),
+                source: self.source(),
+                change: self.numbers.pick(&SourceRequest::ALL),
             },
             19 => Request::TooLong {
                 socket,

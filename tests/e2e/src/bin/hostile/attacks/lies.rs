@@ -6,7 +6,7 @@ use crate::guest::{Guest, store};
 use crate::random::Random;
 use longshore_hostif::{
     Address, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, OpenFlags, OptionName, Query, RING,
-    Request, STREAM_MAX, SocketId, SocketKind,
+    Request, STREAM_MAX, SocketId, SocketKind, SourceRequest,
 };
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
     let waiter = Some(random.bad(7) as u16).filter(|w| *w != u16::MAX);
     let edge = random.bad(STREAM_MAX);
     let consumed = random.bad(0);
-    match random.below(15) {
+    match random.below(16) {
         0 => Request::Open {
             socket,
             kind: random.of(&[SocketKind::Stream, SocketKind::Datagram]),
@@ -109,6 +109,14 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
             waiter,
         },
         12 => Request::Subscribe { socket },
+        14 => Request::Sources {
+            socket,
+            tag,
+            waiter,
+            group: address(random),
+            source: address(random),
+            change: random.of(&SourceRequest::ALL),
+        },
         13 => Request::TooLong {
             socket,
             tag,

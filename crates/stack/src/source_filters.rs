@@ -1,0 +1,145 @@
+//! From which sources a socket receives the groups that it has joined (RFC 3678): what is asked of
+//! them, in Linux's order of checks, and with its limits.
+//!
+//! Owns [`Membership`], of which a socket has one for each group, and [`Proposed`], a list of
+//! sources on its way. `groups` joins and leaves; `link::memberships` has what all sockets
+//! receive, and is told of each change.
+
+use crate::link::Link;
+use longshore_net::groups::{Filter, Mode};
+use longshore_tcp::Instant;
+use std::net::IpAddr;
+
+/// Most sources of a list that is set, of either version of IP.
+pub(crate) const MOST_SOURCES: usize = 64;
+
+/// Most sources that one membership may list (Linux: net.ipv4.igmp_max_msf, net.ipv6.mld_max_msf).
+pub(crate) fn most_sources(group: IpAddr) -> usize {
+    match group {
+        IpAddr::V4(_) => 10,
+        IpAddr::V6(_) => MOST_SOURCES,
+    }
+}
+
+/// A group that a socket has joined, and from which sources.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) group: IpAddr,
+    mode: Mode,
+    /// The sources in the order in which the program has named them. As in Linux, the mode of a
+    /// list that has been begun stays, though nothing is in it any more; without one it changes
+    /// with the next source.
+    listed: Option<Vec<IpAddr>>,
+}
+
+impl Membership {
+    /// One that receives all sources.
+    pub(crate) const fn of_all(group: IpAddr) -> Self {
+        Self::new(group, Mode::Exclude, None)
+    }
+
+    pub(crate) const fn new(group: IpAddr, mode: Mode, listed: Option<Vec<IpAddr>>) -> Self {
+        Self {
+            group,
+            mode,
+            listed,
+        }
+    }
+
+    /// The sources that it lists.
+    pub(crate) fn sources(&self) -> &[IpAddr] {
+        self.listed.as_deref().unwrap_or_default()
+    }
+
+    /// What the list means; `None` if that can change, since there is none.
+    pub(crate) fn settled_mode(&self) -> Option<Mode> {
+        self.listed.as_ref().map(|_| self.mode)
+    }
+
+    /// What the list means.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn filter(&self) -> Filter<'_, IpAddr> {
+        Filter {
+            mode: self.mode,
+            sources: self.sources(),
+        }
+    }
+
+    /// Whether what `source` sends to the group is received.
+    pub(crate) fn permits(&self, source: IpAddr) -> bool {
+        self.filter().permits(source)
+    }
+
+    /// The link receives what this membership does; `false` if it has no room for that.
+    pub(crate) fn begin(&self, link: &mut Link, now: Instant) -> bool {
+        let filters = (Filter::NONE, self.filter());
+        let device = &mut link.output.device;
+        link.groups.change(self.group, filters, now, device)
+    }
+
+    /// The link receives nothing for it any more.
+    pub(crate) fn end(&self, link: &mut Link, now: Instant) {
+        let filters = (self.filter(), Filter::NONE);
+        let device = &mut link.output.device;
+        link.groups.change(self.group, filters, now, device);
+    }
+
+    /// This membership is as `next` from now on; `false`, and it stays as it is, if the link has
+    /// no room for that.
+    pub(crate) fn become_as(&mut self, next: Self, link: &mut Link, now: Instant) -> bool {
+        let filters = (self.filter(), next.filter());
+        let device = &mut link.output.device;
+        let changed = link.groups.change(self.group, filters, now, device);
+        if changed {
+            *self = next;
+        }
+        changed
+    }
+}
+
+/// A list of sources that a process proposes one by one.
+#[derive(Debug)]
+pub(crate) struct Proposed {
+    /// Whose list it is: the process's channel, and its number for it.
+    pub(crate) of: (u16, u16),
+    /// At most [`MOST_SOURCES`].
+    pub(crate) sources: Vec<IpAddr>,
+}
+
+impl Proposed {
+    /// Takes the source at this place of a list; `false` if it is not the next one of a list that
+    /// is there, or too many.
+    pub(crate) fn take(
+        proposed: &mut Option<Box<Self>>,
+        of: (u16, u16),
+        (source, place): (IpAddr, u16),
+    ) -> bool {
+        if place == 0 {
+            let sources = Vec::new();
+            *proposed = Some(Box::new(Self { of, sources }));
+        }
+        let list = proposed.as_mut().filter(|p| p.of == of);
+        let list = list.filter(|p| p.sources.len() == usize::from(place));
+        let Some(list) = list.filter(|p| p.sources.len() < MOST_SOURCES) else {
+            return false;
+        };
+        list.sources.push(source);
+        true
+    }
+
+    /// The list, if it is whole; an empty one need not be proposed.
+    pub(crate) fn whole(
+        proposed: &mut Option<Box<Self>>,
+        of: (u16, u16),
+        len: u16,
+    ) -> Option<Vec<IpAddr>> {
+        if len == 0 {
+            return Some(Vec::new());
+        }
+        let is_whole = |p: &mut Box<Self>| p.of == of && p.sources.len() == usize::from(len);
+        proposed.take_if(is_whole).map(|p| p.sources)
+    }
+}
