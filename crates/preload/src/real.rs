@@ -8,9 +8,9 @@ use crate::user::{
     Text, VaList,
 };
 use libc::{
-    FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, nfds_t, off_t,
-    pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t, size_t, sockaddr,
-    socklen_t, ssize_t, timespec, timeval,
+    FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, in_addr, nfds_t,
+    off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t, size_t,
+    sockaddr, sockaddr_storage, socklen_t, ssize_t, timespec, timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,6 +73,10 @@ real! {
     getpeername(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> c_int;
     getsockopt(fd: c_int, level: c_int, name: c_int, value: Out<'_, c_void>, len: Out<'_, socklen_t>) -> c_int;
     setsockopt(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen_t) -> c_int;
+    setsourcefilter(fd: c_int, interface: u32, group: In<'_, sockaddr>, len: socklen_t, mode: u32, count: u32, list: In<'_, sockaddr_storage>) -> c_int;
+    getsourcefilter(fd: c_int, interface: u32, group: In<'_, sockaddr>, len: socklen_t, mode: Out<'_, u32>, count: Out<'_, u32>, list: Out<'_, sockaddr_storage>) -> c_int;
+    setipv4sourcefilter(fd: c_int, interface: in_addr, group: in_addr, mode: u32, count: u32, list: In<'_, in_addr>) -> c_int;
+    getipv4sourcefilter(fd: c_int, interface: in_addr, group: in_addr, mode: Out<'_, u32>, count: Out<'_, u32>, list: Out<'_, in_addr>) -> c_int;
     shutdown(fd: c_int, how: c_int) -> c_int;
     send(fd: c_int, buf: In<'_, c_void>, len: size_t, flags: c_int) -> ssize_t;
     sendto(fd: c_int, buf: In<'_, c_void>, len: size_t, flags: c_int, addr: In<'_, sockaddr>, alen: socklen_t) -> ssize_t;

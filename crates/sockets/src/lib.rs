@@ -30,7 +30,7 @@
 //! | [`PeekOffset`] | where MSG_PEEK begins to look | `stream/peek_offset` |
 //! | [`Keeping`] | bytes that are taken and kept where they lie | `stream/kept` |
 //! | [`Forwarding`] | what one connection has received on its way into another | `stream/forward` |
-//! | [`Datagrams`] | datagrams that come and leave, and groups | `datagram`, `departure` |
+//! | [`Datagrams`] | datagrams that come and leave, and groups with their sources | `datagram`, `departure`, `source_filters` |
 //! | [`Connector`] | attempts to connect, and a datagram socket's peer | `connect` |
 //! | [`AcceptQueue`] | listening, and accepting | `accept_queue` |
 //! | [`Halves`] | shutting down | `halves` |
@@ -73,6 +73,7 @@ mod reported_edges;
 mod sent_files;
 mod sleeper;
 mod socket;
+mod source_filters;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -115,6 +116,7 @@ pub use queries::Queries;
 pub use readiness::Ready;
 pub use ready_set::{EDGE, ONE_SHOT, Place, ReadySet, Report};
 pub use sleeper::Sleeper;
+pub use source_filters::Sources;
 pub use stream::{
     Appended, Forwarded, Forwarding, Keeping, KeptBytes, MOST_PIECES_IN_PLACE, MOST_PIECES_KEPT,
     MOST_PREPARED, NotForwarded, PeekOffset, Peeked, Prepared, ReceiveStream, Reserved, SendStream,

@@ -174,6 +174,9 @@ scenarios! {
     /// Multicast and broadcasts.
     fn groups(bed) within 300 { conformance::run(bed, "groups"); }
 
+    /// From which sources a group is received.
+    fn multicast_sources(bed) within 300 { conformance::run(bed, "multicast_sources"); }
+
     /// Fast Open, as client and as listener.
     fn fastopen(bed) within 300 { conformance::run(bed, "fastopen"); }
 

@@ -291,6 +291,33 @@ pub const IPV6_ADDRFORM: c_int = 1;
 pub const MCAST_JOIN_GROUP: c_int = 42;
 /// As [`MCAST_JOIN_GROUP`].
 pub const MCAST_LEAVE_GROUP: c_int = 45;
+/// Of linux/in.h, by their names: of IPPROTO_IP.
+pub const IP_UNBLOCK_SOURCE: c_int = 37;
+/// As [`IP_UNBLOCK_SOURCE`].
+pub const IP_BLOCK_SOURCE: c_int = 38;
+/// As [`IP_UNBLOCK_SOURCE`].
+pub const IP_MSFILTER: c_int = 41;
+/// As [`MCAST_JOIN_GROUP`], of either version of IP.
+pub const MCAST_BLOCK_SOURCE: c_int = 43;
+/// As [`MCAST_BLOCK_SOURCE`].
+pub const MCAST_UNBLOCK_SOURCE: c_int = 44;
+/// As [`MCAST_BLOCK_SOURCE`].
+pub const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
+/// As [`MCAST_BLOCK_SOURCE`].
+pub const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
+/// As [`MCAST_BLOCK_SOURCE`].
+pub const MCAST_MSFILTER: c_int = 48;
+
+/// Whether an option says from which sources a group is received.
+#[must_use]
+pub const fn is_about_sources(level: c_int, name: c_int) -> bool {
+    let of_ipv4 = level == IP && matches!(name, IP_UNBLOCK_SOURCE..=IP_MSFILTER);
+    let of_either = matches!(
+        name,
+        MCAST_BLOCK_SOURCE | MCAST_UNBLOCK_SOURCE | MCAST_JOIN_SOURCE_GROUP..=MCAST_MSFILTER
+    );
+    of_ipv4 || matches!(level, IP | IP6) && of_either
+}
 /// `IPV6_FLOWINFO_SEND` of linux/in6.h.
 pub const IPV6_FLOWINFO_SEND: c_int = 33;
 /// `IPV6_MULTICAST_ALL` of linux/in6.h.

@@ -33,6 +33,10 @@ pub fn refusal(stream: bool, level: c_int, name: c_int, zero: bool) -> Option<c_
     if known::find(stream, level, name).is_some() {
         return None;
     }
+    // Looked at before: on an interface of the kernel's, or malformed.
+    if known::is_about_sources(level, name) {
+        return None;
+    }
     match level {
         SOL_SOCKET => of_socket(stream, name),
         IP => of_ipv4(name, zero),

@@ -1,6 +1,8 @@
 //! Options that join and leave groups or choose an interface for them, and the one that
 //! lets a socket send broadcasts. `options`, `send` and `connect` come here.
 //!
+//! Those that choose its sources are in `sources`.
+//!
 //! A group is joined, and sent to, on the engine's link, unless the program names an
 //! interface of the kernel's.
 
@@ -21,7 +23,7 @@ const LOOPBACK: u32 = 1;
 
 /// Which interface the program names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interface {
+pub(super) enum Interface {
     Any,
     Address(Ipv4Addr),
     Index(u32),
@@ -37,22 +39,22 @@ enum Wish {
 }
 
 /// A number in the machine's order at `at`.
-fn number(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..)?.first_chunk::<4>()?;
     Some(u32::from_ne_bytes(*bytes))
 }
 
-fn ipv4(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
+pub(super) fn ipv4(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
     let bytes = bytes.get(at..)?.first_chunk::<4>()?;
     Some(Ipv4Addr::from(*bytes))
 }
 
-fn ipv6(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+pub(super) fn ipv6(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     let bytes = bytes.get(at..)?.first_chunk::<16>()?;
     Some(Ipv6Addr::from(*bytes))
 }
 
-fn index(number: u32) -> Interface {
+pub(super) fn index(number: u32) -> Interface {
     match number {
         0 => Interface::Any,
         number => Interface::Index(number),
@@ -60,7 +62,7 @@ fn index(number: u32) -> Interface {
 }
 
 /// The interface of an `ip_mreqn`, or of an `ip_mreq`, which ends before the index.
-fn interface_at(bytes: &[u8], at: usize) -> Option<Interface> {
+pub(super) fn interface_at(bytes: &[u8], at: usize) -> Option<Interface> {
     match number(bytes, at + 4).map_or(Interface::Any, index) {
         Interface::Any => {}
         chosen => return Some(chosen),
@@ -115,7 +117,7 @@ impl Wish {
 
 impl Interface {
     /// Whether it is the engine's link, which it is if none is named.
-    fn is_engines(self, host: &Host) -> bool {
+    pub(super) fn is_engines(self, host: &Host) -> bool {
         match self {
             Self::Any => true,
             // No interface has a group's address, or a broadcast address; to say so is the
@@ -196,7 +198,7 @@ fn keep(fd: c_int, (level, name): (c_int, c_int), bytes: &[u8]) {
 
 /// The engine's socket behind `fd`, which becomes the engine's if nothing has been said
 /// of it yet.
-fn engines(fd: c_int, entry: Entry) -> Result<Socket, SocketError> {
+pub(super) fn engines(fd: c_int, entry: Entry) -> Result<Socket, SocketError> {
     match entry {
         Entry::Undecided(undecided) => {
             let socket = decide::to_engine(fd, undecided)?;

@@ -58,6 +58,8 @@ pub mod shutdown;
 #[cfg(target_arch = "x86_64")]
 pub mod sigaction;
 pub mod socket;
+pub mod source_functions;
+mod sources;
 pub mod spawn;
 pub mod splice;
 pub mod stdio;

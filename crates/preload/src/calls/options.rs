@@ -8,7 +8,7 @@ pub mod get;
 mod timestamping;
 
 use crate::address::{self, Given};
-use crate::calls::{answer, groups, last_error, refused};
+use crate::calls::{answer, groups, last_error, refused, sources};
 use crate::fds::{self, Entry};
 use crate::log::once;
 use crate::options::{Known, congestion, forget_least_mtu, keep_switch};
@@ -53,7 +53,12 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
     if c_int::try_from(len).is_err() {
         return answer(|| Err::<c_int, _>(refused(libc::EINVAL)));
     }
-    if !stream && let Some(done) = groups::set(fd, entry, level, name, value, len) {
+    let of_group = match known::is_about_sources(level, name) {
+        _ if stream => None,
+        true => sources::set(fd, entry, (level, name), (value, len)),
+        false => groups::set(fd, entry, level, name, value, len),
+    };
+    if let Some(done) = of_group {
         return answer(|| done.map(|()| 0));
     }
     answer(|| {

@@ -3,7 +3,7 @@
 use super::has_connection;
 use crate::address::Native;
 use crate::calls::names::peer_of;
-use crate::calls::{answer, refused};
+use crate::calls::{answer, refused, sources};
 use crate::fds::{self, Entry};
 use crate::options::{congestion, has_switch, int, read_back, set_by_program};
 use crate::signals::within;
@@ -12,7 +12,7 @@ use crate::{real, vectors};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{SOL_SOCKET, c_int, c_void, socklen_t};
 use longshore_hostif::SocketState;
-use longshore_posix::options::known::{self, What};
+use longshore_posix::options::known::{self, What, is_about_sources};
 use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Socket, host_bits};
 
@@ -88,6 +88,15 @@ fn get(
     };
     if let Some(result) = known {
         return result;
+    }
+    if socket.is_datagram() && is_about_sources(level, name) {
+        let bytes = value.as_in().cast::<u8>().slice(room as usize);
+        if let Some(told) = sources::get(&socket, (level, name), bytes) {
+            return answer(|| {
+                give(&told?);
+                Ok(0)
+            });
+        }
     }
     let has_path = socket.is_datagram() || has_connection(&socket);
     if has_path && asks_for_mtu(&socket, level, name) {
