@@ -1,5 +1,5 @@
 //! `unshare`, `setns`: they may bring the thread into another network namespace, where sockets are
-//! the kernel's (see [`crate::namespace`]).
+//! the kernel's (`namespace`).
 
 use crate::namespace;
 use crate::real::real;

@@ -2,7 +2,7 @@
 //! engine gets the range of it that is to be sent, and nothing is read here.
 
 use crate::calls::send::kernels_send;
-use crate::calls::splice::splice;
+use crate::calls::splice::{append, splice};
 use crate::calls::{
     Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_nonblocking,
 };
@@ -430,22 +430,6 @@ fn fill(
         used += 1;
     }
     read_file(from, &mut pieces[..used], at)
-}
-
-/// Appends what was read, which is not to be lost: if others have filled the stream meanwhile,
-/// it waits, whatever the descriptor says.
-pub(crate) fn append(
-    socket: &Socket,
-    mut prepared: Prepared<'_>,
-    len: usize,
-    more: bool,
-) -> Result<(), SocketError> {
-    match prepared.append(len, more) {
-        Err(SocketError::WouldBlock) => socket.wait(None, WaitLimit::of_call(None), || {
-            prepared.append(len, more)
-        }),
-        other => other,
-    }
 }
 
 /// Fills the pieces, with one call where nothing comes between, or, under a filter of system

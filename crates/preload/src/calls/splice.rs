@@ -3,16 +3,14 @@
 //! pipe is read or written: the thread that does that may be held up.
 
 use crate::calls::pipe::prepare;
-use crate::calls::sendfile::append;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_nonblocking};
 use crate::cancel::point;
 use crate::pipes::{self, Put};
 use crate::signals::{self, within};
 use crate::user::Out;
-
 use crate::{fds, real, vectors};
 use libc::{c_int, c_uint, size_t, ssize_t};
-use longshore_sockets::{Socket, SocketError, is_confined};
+use longshore_sockets::{Prepared, Socket, SocketError, WaitLimit, is_confined};
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -301,4 +299,20 @@ fn into(
     }
     append(socket, prepared, moved, more)?;
     Ok(moved)
+}
+
+/// Appends what was read, which is not to be lost: if others have filled the stream meanwhile,
+/// it waits, whatever the descriptor says.
+pub(crate) fn append(
+    socket: &Socket,
+    mut prepared: Prepared<'_>,
+    len: usize,
+    more: bool,
+) -> Result<(), SocketError> {
+    match prepared.append(len, more) {
+        Err(SocketError::WouldBlock) => socket.wait(None, WaitLimit::of_call(None), || {
+            prepared.append(len, more)
+        }),
+        other => other,
+    }
 }
