@@ -4,7 +4,6 @@
 use crate::errors::{Error, system};
 use longshore_ports::{InterfaceName, tap::bring_up};
 use rustix::io::Errno;
-use std::os::fd::AsRawFd;
 
 /// Whether this process may configure the network here (CAP_NET_ADMIN).
 pub(crate) fn may_configure() -> bool {
@@ -46,27 +45,6 @@ pub(crate) fn enter_as_root() -> Result<(), Error> {
     }
     bring_up(&InterfaceName::new("lo")?)?;
     Ok(())
-}
-
-/// The kernel's number of the network namespace in which this thread is; `None` on a kernel before
-/// 5.14, which has no numbers for them.
-pub(crate) fn network_cookie() -> Option<u64> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    let (kind, flags) = (SocketType::DGRAM, SocketFlags::CLOEXEC);
-    let socket = socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
-    let mut cookie = 0u64;
-    let mut len = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `cookie`, and to `len` how many.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut len,
-        )
-    };
-    (result == 0).then_some(cookie)
 }
 
 fn own_ids() -> (u32, u32) {

@@ -11,7 +11,7 @@ use crate::expose_order::Expose;
 use crate::helper::{self, MOST_DESCRIPTORS, Started};
 use crate::log::say;
 use crate::loss::{Loss, Renewal, Then};
-use crate::namespace::{may_configure, network_cookie};
+use crate::namespace::may_configure;
 use crate::network::{Wanted, choose_networks};
 use crate::private::{self, Order};
 use crate::runtime_dir::RuntimeDir;
@@ -21,7 +21,7 @@ use crate::values::{EngineLoss, EngineName, Transport};
 use crate::warnings::Warnings;
 use crate::{bus, expose, link, preload, program};
 use longshore_bus::BusModel;
-use longshore_hostif::attach::{self, NAMESPACE_VARIABLE};
+use longshore_hostif::attach;
 use longshore_hostif::zero_copy::ZERO_COPY_VARIABLE;
 use longshore_link::Place;
 use rustix::process::{Pid, WaitOptions, kill_process};
@@ -84,10 +84,6 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         ))
         .envs([warnings.variable()])
         .env(ZERO_COPY_VARIABLE, arguments.crossing.zero_copy.name());
-    match network_cookie() {
-        Some(cookie) => command.env(NAMESPACE_VARIABLE, cookie.to_string()),
-        None => command.env_remove(NAMESPACE_VARIABLE),
-    };
     let child = match spawn(command, name, &signals) {
         Ok(child) => child,
         Err(error) => {

@@ -9,7 +9,7 @@
 use crate::cancel::held;
 use crate::mapping::Mapping;
 use crate::user::{Out, Strings, StringsVariable, Text};
-use longshore_hostif::attach::{ENGINE_VARIABLE, NAMESPACE_VARIABLE, SESSION_VARIABLE};
+use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
 use rustix::mm::MapFlags;
@@ -37,13 +37,10 @@ pub(crate) struct Remembered {
     pub(crate) warnings: Option<Destination>,
     /// Whether what it receives is shown to it where it lies.
     pub(crate) zero_copy: ZeroCopy,
-    /// The network namespace that has the engine, if it is known.
-    pub(crate) namespace: Option<u64>,
     engine_entry: CString,
     session_entry: CString,
     warnings_entry: Option<CString>,
     zero_copy_entry: Option<CString>,
-    namespace_entry: Option<CString>,
     preload_entry: CString,
     /// The path of this library, as the loader was given it.
     library: CString,
@@ -72,7 +69,6 @@ fn read() -> Option<Remembered> {
     let session = std::env::var(SESSION_VARIABLE).ok()?;
     let warnings = std::env::var(WARNINGS_VARIABLE).ok();
     let zero_copy = std::env::var(ZERO_COPY_VARIABLE).ok();
-    let namespace = std::env::var(NAMESPACE_VARIABLE).ok();
     let preloaded = std::env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
     // `longshore run` puts it first.
     let library = preloaded.as_bytes().split(|b| b" :".contains(b)).next();
@@ -92,10 +88,6 @@ fn read() -> Option<Remembered> {
         zero_copy: zero_copy
             .and_then(|value| value.parse().ok())
             .unwrap_or_default(),
-        namespace_entry: namespace
-            .as_ref()
-            .map(|value| entry(NAMESPACE_VARIABLE, value.as_bytes())),
-        namespace: namespace.and_then(|value| value.parse().ok()),
         preload_entry: entry(PRELOAD_VARIABLE, preloaded.as_bytes()),
         library: CString::new(library.unwrap_or_default()).unwrap_or_default(),
         engine,
@@ -191,8 +183,8 @@ impl<'a> Carried<'a> {
         // What LD_PRELOAD becomes.
         let joined =
             ours.preload_entry.as_bytes().len() + preload.map_or(0, |p| p.count_bytes()) + 2;
-        // Seven of ours, and the null.
-        let mut block = Block::new(list.iter().count() + 8, joined)?;
+        // Six of ours, and the null.
+        let mut block = Block::new(list.iter().count() + 7, joined)?;
         let (strings, text) = block.parts();
         let loaded = match preload.filter(|p| !p.is_empty()) {
             _ if !lacks.library => None,
@@ -262,7 +254,6 @@ impl Lacks {
             SESSION_VARIABLE,
             WARNINGS_VARIABLE,
             ZERO_COPY_VARIABLE,
-            NAMESPACE_VARIABLE,
         ];
         self.library && is(PRELOAD_VARIABLE) || self.names && names.into_iter().any(is)
     }
@@ -272,11 +263,7 @@ impl Remembered {
     /// The variables that name the session.
     fn names(&self) -> impl Iterator<Item = &CStr> {
         let both = [&self.engine_entry, &self.session_entry].into_iter();
-        let others = [
-            &self.warnings_entry,
-            &self.zero_copy_entry,
-            &self.namespace_entry,
-        ];
+        let others = [&self.warnings_entry, &self.zero_copy_entry];
         let others = others.into_iter().flatten();
         both.chain(others).map(CString::as_c_str)
     }

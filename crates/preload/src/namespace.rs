@@ -1,28 +1,26 @@
 //! Network namespaces. A new socket belongs to the one in which its thread is, and the engine's
-//! are for those in the launcher's: what a program puts into another one (`unshare`, `setns`, `clone`),
-//! most often to have no network there, has the kernel's sockets, and what was opened before
-//! stays what it is.
+//! are for those in which the program was started: what it puts into another one itself (`unshare`,
+//! `setns`, `clone`), most often to have no network there, has the kernel's sockets, and what was
+//! opened before stays what it is. A program that is executed in another one has the engine there: who
+//! does that to a whole program wants it to have no network but Longshore's.
 //!
 //! Owns what is known of where this process may be. Asked when a socket is made, received or
 //! inherited, for names and interfaces.
 
-use crate::environment;
 use crate::real;
 use crate::user::Out;
 use libc::{c_int, socklen_t};
 use longshore_sockets::is_confined;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Nobody has looked yet: the program may have been executed in another one.
-const UNKNOWN: u8 = 0;
-/// All threads are in the launcher's.
-const HOME: u8 = 1;
-/// A thread may be in another one.
-const MAY_DIFFER: u8 = 2;
+/// Whether a thread may be in another one than the program was started in.
+static MAY_DIFFER: AtomicBool = AtomicBool::new(false);
 
-static PLACE: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// The one in which the program was started, as the kernel numbers it (SO_NETNS_COOKIE); 0 while nobody
+/// has looked, or if the kernel does not say.
+static HOME: AtomicU64 = AtomicU64::new(0);
 
 /// A call with these flags may bring a thread or a child into another network namespace.
 pub(crate) fn follow(flags: u64) {
@@ -33,45 +31,49 @@ pub(crate) fn follow(flags: u64) {
 
 /// A thread or a child may be in another network namespace from now on.
 pub(crate) fn may_differ() {
-    PLACE.store(MAY_DIFFER, Ordering::Relaxed);
+    home();
+    MAY_DIFFER.store(true, Ordering::Release);
 }
 
 /// Whether a socket of the kernel's, which this thread has just made, is of another network
-/// namespace than the launcher's. Under a filter of system calls it is known only if it was before.
+/// namespace than the program.
+#[inline]
 pub(crate) fn has_made_elsewhere(fd: RawFd) -> bool {
-    match PLACE.load(Ordering::Relaxed) {
-        HOME => false,
-        place if is_elsewhere(fd) => {
-            if place == UNKNOWN {
-                may_differ();
-            }
-            true
-        }
-        UNKNOWN => {
-            // Another thread may have gone on meanwhile.
-            let order = Ordering::Relaxed;
-            let _ = PLACE.compare_exchange(UNKNOWN, HOME, order, order);
-            false
-        }
-        _ => false,
-    }
+    MAY_DIFFER.load(Ordering::Acquire) && is_elsewhere(fd)
 }
 
-/// Whether this thread is in another network namespace than the launcher.
+/// Whether this thread is in another network namespace than the program. Under a filter of system
+/// calls it counts as being in the program's.
 pub(crate) fn is_another() -> bool {
-    if PLACE.load(Ordering::Relaxed) == HOME || is_confined() {
-        return false;
-    }
-    let (kind, flags) = (SocketType::DGRAM, SocketFlags::CLOEXEC);
-    let socket = socket_with(AddressFamily::UNIX, kind, flags, None);
-    socket.is_ok_and(|socket| has_made_elsewhere(socket.as_raw_fd()))
+    MAY_DIFFER.load(Ordering::Acquire) && present().is_some_and(|present| Some(present) != home())
 }
 
-/// Whether a socket of the kernel's is of another network namespace than the launcher's, as far as
+/// Whether a socket of the kernel's is of another network namespace than the program, as far as
 /// both are known.
 pub(crate) fn is_elsewhere(fd: RawFd) -> bool {
-    let home = environment::remembered().and_then(|ours| ours.namespace);
-    home.is_some_and(|home| cookie(fd).is_some_and(|of_socket| of_socket != home))
+    let home = home();
+    home.is_some() && cookie(fd).is_some_and(|of_socket| Some(of_socket) != home)
+}
+
+/// The program's own. Whoever asks first is in it: all that may leave it have asked before.
+fn home() -> Option<u64> {
+    let known = HOME.load(Ordering::Relaxed);
+    if known != 0 || MAY_DIFFER.load(Ordering::Acquire) {
+        return (known != 0).then_some(known);
+    }
+    let present = present()?;
+    HOME.store(present, Ordering::Relaxed);
+    Some(present)
+}
+
+/// The number of that in which this thread is.
+fn present() -> Option<u64> {
+    if is_confined() {
+        return None;
+    }
+    let (kind, flags) = (SocketType::DGRAM, SocketFlags::CLOEXEC);
+    let socket = socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
+    cookie(socket.as_raw_fd())
 }
 
 /// The number of a socket's namespace; `None` on a kernel before 5.14.

@@ -260,16 +260,12 @@ impl Host<'_> {
         self.start(self.in_namespace(), longshore().as_os_str())
     }
 
-    /// The command prefix that runs a program in the programs' namespace, where it is to have the
-    /// engine, too.
+    /// The command prefix that runs a program in the programs' namespace.
     pub(crate) fn programs_prefix(&self) -> Vec<OsString> {
         let Some(programs) = &self.programs else {
             return Vec::new();
         };
-        let words = format!(
-            "nsenter --net=/run/netns/{} -- env -u LONGSHORE_NETNS",
-            programs.name()
-        );
+        let words = format!("nsenter --net=/run/netns/{} --", programs.name());
         words.split_whitespace().map(OsString::from).collect()
     }
 

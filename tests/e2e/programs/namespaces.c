@@ -146,32 +146,6 @@ static void clone_makes_one(void) {
   network();
 }
 
-/* What is executed there has none either, and the new socket that it inherits is home's. */
-static void executed_program_has_no_network(void) {
-  if (getenv("THERE")) {
-    there = address(far_ip(), atoi(getenv("THERE")));
-    no_network();
-    SYS(connect(atoi(getenv("HOMES")), A(there)));
-    _exit(0);
-  }
-  int listener = far_listener(64);
-  there = far_name(listener);
-  int new = SYS(socket(AF_INET, SOCK_STREAM, 0));
-  pid_t child = SYS(fork());
-  if (!child) {
-    SYS(unshare(CLONE_NEWNET));
-    char port[16], number[16];
-    snprintf(port, sizeof port, "%d", ntohs(there.sin_port));
-    snprintf(number, sizeof number, "%d", new);
-    SYS(setenv("THERE", port, 1));
-    SYS(setenv("HOMES", number, 1));
-    execl("/proc/self/exe", "namespaces", check_name, (char *)0);
-    FAIL("it is not executed");
-  }
-  ends_well(child);
-  far_accept(listener);
-}
-
 union control {
   struct cmsghdr head;
   char room[CMSG_SPACE(sizeof(int))];
@@ -225,7 +199,6 @@ const struct check CHECKS[] = {
     CHECK(thread_has_its_own),
     CHECK(network_is_back_at_home),
     CHECK(clone_makes_one),
-    CHECK(executed_program_has_no_network),
     CHECK(received_sockets_stay_where_they_were_made),
     {0, 0},
 };

@@ -34,9 +34,6 @@ use std::time::{Duration, Instant};
 pub const MOST_FDS: usize = 1 + MAX_WORKERS as usize;
 /// The environment variable that names the engine's socket.
 pub const ENGINE_VARIABLE: &str = "LONGSHORE_ENGINE";
-/// The environment variable that says in which network namespace a session's programs have the
-/// engine, as the kernel numbers it (SO_NETNS_COOKIE), in decimal. Without it, in all of them.
-pub const NAMESPACE_VARIABLE: &str = "LONGSHORE_NETNS";
 
 /// How long a process that joins stays awake for the answer: as long as an engine that
 /// was asleep takes.

@@ -39,8 +39,9 @@ pub(crate) fn undecided(domain: c_int, stream: bool) -> Undecided {
 }
 
 /// `socket(2)`: a kernel socket in any case; a TCP or UDP socket may become the
-/// engine's later, unless the thread is in another network namespace than the launcher. ENETDOWN if the program is on Longshore and the engine
-/// cannot be joined, EMFILE where that is for want of descriptors.
+/// engine's later, unless the thread is in another network namespace than the program was started
+/// in. ENETDOWN if the program is on Longshore and the engine cannot be joined, EMFILE where that is
+/// for want of descriptors.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     let plain = || real::socket(domain, kind, protocol);

@@ -6,7 +6,7 @@
 
 use super::outgoing::DatagramSender;
 use crate::address_pair::{AddressPair, Service};
-use crate::bytes::put;
+use crate::bytes::{part, put};
 use crate::send_stamps::{AskedOfDatagram, SendStamps};
 use crate::sessions::Sessions;
 use crate::socket::{Reporter, Socket};
@@ -78,11 +78,13 @@ impl LeftPacket<'_> {
         let (ethernet_type, mut at) = (self.write_ip(bytes, len), ETHERNET);
         put(bytes, TYPE_AT, &ethernet_type.to_be_bytes());
         at += self.addresses.header_len();
-        header.emit(&mut bytes[at..]);
+        let mut ports_and_len = [0; udp::HEADER_LEN];
+        header.emit(&mut ports_and_len);
+        put(bytes, at, &ports_and_len);
         at += udp::HEADER_LEN;
-        for part in self.payload {
-            let fits = part.len().min(bytes.len() - at);
-            put(bytes, at, &part[..fits]);
+        for piece in self.payload {
+            let fits = piece.len().min(bytes.len() - at);
+            put(bytes, at, part(piece, 0..fits));
             at += fits;
         }
         at

@@ -40,10 +40,7 @@ impl Socket {
     /// asks for more than is kept.
     #[must_use]
     pub(crate) fn ask_for_stamps(&mut self, name: OptionName, value: u64) -> bool {
-        if matches!(
-            &self.kind,
-            Kind::Datagram(_) | Kind::Idle(SocketKind::Datagram)
-        ) {
+        if self.kind.opened_as() == SocketKind::Datagram {
             let stamps = self.errors.stamps_or_new();
             if name == OptionName::StampSent {
                 return stamps.ask_of_datagram(value);
