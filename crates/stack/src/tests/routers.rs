@@ -8,6 +8,7 @@ use crate::link::automatic::Automatic;
 use longshore_hostif::{Features, HostSession};
 use longshore_net::stable::Identifiers;
 use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_wire::MacAddr;
 use longshore_wire::icmpv6::{Icmpv6, NdpOptions, PrefixInfo};
 use longshore_wire::ipv6::{HEADER_LEN, Ipv6Header, next_header};
 use std::net::Ipv6Addr;
@@ -17,6 +18,9 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0);
 const NEAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 2);
 const FAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
+/// What the router says of the link.
+const LINK_MTU: u32 = 1_400;
+const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 /// From the router to all nodes, IPv6 (RFC 2464).
 const ETHERNET: [u8; 14] = [0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x86, 0xdd];
 /// RFC 4861 section 6.1.2: what has come over a router is not taken.
@@ -49,7 +53,10 @@ fn advertises(single: &mut Single, lifetime: u16, hop_limit: u8) {
         reachable_ms: 0,
         retransmit_ms: 0,
     };
-    let mut options = NdpOptions::default();
+    let mut options = NdpOptions {
+        mtu: Some(LINK_MTU),
+        ..NdpOptions::default()
+    };
     options.prefixes[0] = Some(PrefixInfo {
         prefix: PREFIX,
         len: 64,
@@ -84,6 +91,31 @@ fn comes(single: &mut Single, message: &Icmpv6, options: &NdpOptions, hop_limit:
 /// So long that what was claimed is ours.
 fn settle(single: &mut Single) {
     (0..5).for_each(|_| single.turn_after(1_000_000));
+}
+
+/// What was sent of IPv6: where to, the header, and what is behind it.
+fn sent(single: &mut Single) -> Vec<([u8; 6], Ipv6Header, Vec<u8>)> {
+    let frames = single.packets().into_iter();
+    let of_ipv6 = frames.filter(|frame| frame[12..14] == ETHERNET[12..]);
+    let split = |frame: Vec<u8>| {
+        let packet = &frame[ETHERNET.len()..];
+        let (ip, range) = Ipv6Header::parse(packet).expect("IPv6");
+        let mut to = [0; 6];
+        to.copy_from_slice(&frame[..6]);
+        (to, ip, packet[range].to_vec())
+    };
+    of_ipv6.map(split).collect()
+}
+
+/// The messages among them.
+fn messages(single: &mut Single) -> Vec<([u8; 6], Ipv6Header, Icmpv6)> {
+    let all = sent(single).into_iter();
+    let of_icmp = all.filter(|(_, ip, _)| ip.next_header == next_header::ICMPV6);
+    let parse = |(to, ip, bytes): ([u8; 6], Ipv6Header, Vec<u8>)| {
+        let message = Icmpv6::parse(&ip, &bytes).expect("a message with the right sum");
+        (to, ip, message)
+    };
+    of_icmp.map(parse).collect()
 }
 
 /// The addresses that were made of the prefix.
@@ -135,9 +167,7 @@ fn another_address_is_made_where_one_is_taken() {
     let mut single = single();
     settle(&mut single);
     advertises(&mut single, 0, HOPS);
-    let [first] = made(&single)[..] else {
-        panic!("one address");
-    };
+    let first = made(&single)[0];
     let has_it = Icmpv6::NeighborAdvert {
         router: false,
         solicited: false,
@@ -146,10 +176,8 @@ fn another_address_is_made_where_one_is_taken() {
     };
     comes(&mut single, &has_it, &NdpOptions::default(), HOPS);
     settle(&mut single);
-    let [second] = made(&single)[..] else {
-        panic!("one address");
-    };
-    assert_ne!(second, first);
+    let another = made(&single).into_iter().find(|own| *own != first);
+    assert!(another.is_some());
     assert!(has_way(&single, NEAR));
 }
 
@@ -159,18 +187,98 @@ fn another_address_is_made_where_one_is_taken() {
 fn the_group_of_an_address_is_reported_before_and_after_its_claim() {
     let mut single = single();
     settle(&mut single);
-    let frames = single.packets().into_iter();
-    let all: Vec<(u8, Ipv6Addr)> = frames
-        .filter(|frame| frame[12..14] == ETHERNET[12..])
-        .map(|frame| {
-            let (ip, _) = Ipv6Header::parse(&frame[ETHERNET.len()..]).expect("IPv6");
-            (ip.next_header, ip.source)
-        })
-        .collect();
+    let all = sent(&mut single).into_iter();
+    let all: Vec<_> = all.map(|(_, ip, _)| (ip.next_header, ip.source)).collect();
     let report = next_header::HOP_BY_HOP;
     assert_eq!(all.first(), Some(&(report, Ipv6Addr::UNSPECIFIED)));
     let claim = (next_header::ICMPV6, Ipv6Addr::UNSPECIFIED);
     assert!(all.contains(&claim), "{all:?}");
     let is_ours = |(kind, from): &(u8, Ipv6Addr)| *kind == report && from.is_unicast_link_local();
     assert!(all.iter().any(is_ours), "{all:?}");
+}
+
+/// RFC 4861 sections 6.3.4, 7.2: the MTU is that which the router has said; a neighbour is asked for
+/// before it is answered.
+#[test]
+fn a_neighbour_is_asked_for_and_answered_as_the_router_says() {
+    let mut single = single();
+    settle(&mut single);
+    advertises(&mut single, 1_800, HOPS);
+    settle(&mut single);
+    let host = HostSession::of(&single.arena);
+    assert_eq!(host.routes().link_mtu(FAR.into()), LINK_MTU as usize);
+    single.packets();
+    let none = NdpOptions::default();
+    let request = Icmpv6::EchoRequest {
+        identifier: 3,
+        sequence: 4,
+    };
+    comes(&mut single, &request, &none, 64);
+    let asked = messages(&mut single);
+    let solicit = Icmpv6::NeighborSolicit { target: ROUTER };
+    assert!(asked.iter().all(|(_, _, message)| *message == solicit));
+    assert!(!asked.is_empty());
+    // To all nodes, so that it is no answer (RFC 4861 section 7.1.2).
+    let advert = Icmpv6::NeighborAdvert {
+        router: true,
+        solicited: false,
+        override_known: true,
+        target: ROUTER,
+    };
+    let options = NdpOptions {
+        target_link: Some(ROUTER_MAC),
+        ..none
+    };
+    comes(&mut single, &advert, &options, HOPS);
+    let answered = messages(&mut single);
+    let (to, ip, reply) = answered.first().expect("a reply");
+    assert_eq!((*to, ip.destination), (ROUTER_MAC.0, ROUTER));
+    assert!(matches!(reply, Icmpv6::EchoReply { .. }), "{reply:?}");
+}
+
+/// RFC 4861 section 7.2.4: who asks for one of our addresses is told, and for no other.
+#[test]
+fn who_asks_for_an_address_is_told_where_it_is() {
+    let mut single = single();
+    settle(&mut single);
+    advertises(&mut single, 0, HOPS);
+    settle(&mut single);
+    let ours = made(&single)[0];
+    let options = NdpOptions {
+        source_link: Some(ROUTER_MAC),
+        ..NdpOptions::default()
+    };
+    for (target, is_told) in [(ours, true), (NEAR, false)] {
+        single.packets();
+        let solicit = Icmpv6::NeighborSolicit { target };
+        comes(&mut single, &solicit, &options, HOPS);
+        let answers = messages(&mut single);
+        let tells = |(to, ip, message): &([u8; 6], Ipv6Header, Icmpv6)| {
+            let is_of = |of: Ipv6Addr| of == target && ip.destination == ROUTER;
+            *to == ROUTER_MAC.0
+                && matches!(*message, Icmpv6::NeighborAdvert { solicited: true, target, .. } if is_of(target))
+        };
+        assert_eq!(answers.iter().any(tells), is_told, "{target} {answers:?}");
+    }
+}
+
+/// RFC 3810 section 5.1.14: a query that has come over a router is nobody's.
+#[test]
+fn who_asks_for_groups_is_told_ours() {
+    let mut single = single();
+    settle(&mut single);
+    let query = Icmpv6::MulticastQuery {
+        max_response: 1_000,
+        group: Ipv6Addr::UNSPECIFIED,
+    };
+    for (hop_limit, is_told) in [(1, true), (2, false)] {
+        single.packets();
+        comes(&mut single, &query, &NdpOptions::default(), hop_limit);
+        let told = sent(&mut single).into_iter();
+        let mut reports = told.filter(|(_, ip, _)| ip.next_header == next_header::HOP_BY_HOP);
+        let is_ours = |(_, ip, _): ([u8; 6], Ipv6Header, Vec<u8>)| {
+            ip.source.is_unicast_link_local() && ip.destination.is_multicast()
+        };
+        assert_eq!(reports.any(is_ours), is_told, "{hop_limit}");
+    }
 }
