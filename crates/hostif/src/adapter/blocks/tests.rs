@@ -49,6 +49,20 @@ fn a_block_that_nobody_has_begun_is_passed_over() {
     assert_eq!((again.index, again.generation), (id.index, generation));
 }
 
+/// SO_LINGER, as the host writes it: seconds and one, so that 0 is none.
+#[test]
+fn how_a_socket_lingers_is_what_its_host_has_noted() {
+    let session = small();
+    let id = session.blocks().take(|_| false).unwrap();
+    assert_eq!(session.blocks().linger_noted(id), None, "it is not begun");
+    session.blocks().begin(BlockFlags::IPV6, &record(id));
+    let arena = Arc::clone(session.arena());
+    for (word, noted) in [(0, None), (1, Some(0)), (8, Some(7))] {
+        arena.block(id.index).linger.store(word, Ordering::Relaxed);
+        assert_eq!(session.blocks().linger_noted(id), noted);
+    }
+}
+
 #[test]
 fn a_block_within_the_engine_is_begun_and_free_when_it_is_given_back() {
     let session = small();

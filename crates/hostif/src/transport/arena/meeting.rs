@@ -55,3 +55,40 @@ impl Arena {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{Agreed, Geometry};
+
+    /// The second worker's lie where its words begin, and those of each further one behind them.
+    #[test]
+    fn the_words_of_workers_follow_each_other() {
+        let geometry = Geometry {
+            workers: 4,
+            ..Geometry::SMALL
+        };
+        let agreed = Agreed::OURS.with_workers(geometry.workers);
+        let arena = Arena::create_for(geometry, agreed).unwrap();
+        let at = |worker| {
+            let meeting = arena.meeting(worker);
+            let pending = std::ptr::from_ref(meeting.pending()).addr();
+            let engine = std::ptr::from_ref(meeting.engine()).addr();
+            [pending, engine]
+        };
+        let header = std::ptr::from_ref(arena.header()).addr();
+        let first = [
+            offset_of!(Header, requests_pending),
+            offset_of!(Header, engine),
+        ];
+        assert_eq!(at(0), first.map(|offset| header + offset));
+        let words = [
+            offset_of!(WorkerWords, requests_pending),
+            offset_of!(WorkerWords, engine),
+        ];
+        for further in 0..3 {
+            let begin = header + arena.at.workers + further as usize * size_of::<WorkerWords>();
+            assert_eq!(at(further + 1), words.map(|offset| begin + offset));
+        }
+    }
+}
