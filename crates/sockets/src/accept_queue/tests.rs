@@ -123,6 +123,9 @@ fn an_accepted_connection_has_what_its_listener_was_set_to() {
             block.clear_flags(BlockFlags::ADDRESS_GIVEN);
         }
         socket.options().note_v6_only(v6_only);
+        // Of these, what SO_TIMESTAMPING says is handed on.
+        let stamps = 2 << more_bits::TIMESTAMPING_SHIFT;
+        socket.set_more_bits(stamps | more_bits::TIMESTAMP);
         socket.options().set_linger(Some(7));
         socket.options().set_low_water(3).unwrap();
         socket
@@ -135,6 +138,8 @@ fn an_accepted_connection_has_what_its_listener_was_set_to() {
         let client = Stream::connect(host, listener.local().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         let accepted = stream.socket();
+        let of_listener = more_bits::TIMESTAMPING | more_bits::TIMESTAMP;
+        assert_eq!(accepted.more_bits() & of_listener, stamps);
         assert_eq!(accepted.options().linger(), Some(7));
         assert_eq!(accepted.options().low_water(), 3);
         assert_eq!(

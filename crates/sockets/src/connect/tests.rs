@@ -298,3 +298,18 @@ fn a_wait_for_an_attempt_ends_when_its_socket_is_replaced() {
     let reset = Err(SocketError::Failed(Errno::CONNRESET));
     assert_eq!(socket.connector().wait(WaitLimit::ENDLESS), reset);
 }
+
+/// Linux: a call that has waited for its connection has told that it was made, also if it was closed
+/// at once: the next one says that it is.
+#[test]
+fn a_call_that_waited_tells_what_the_next_one_need_not() {
+    let (_engine, host, _directory) = engine();
+    for state in [SocketState::Connected, SocketState::Dead] {
+        let socket = stream_in(host, state);
+        let begun = Err(SocketError::InProgress);
+        let waited = socket.connector().finish(begun, WaitLimit::ENDLESS);
+        assert_eq!(waited, Ok(()), "{state:?}");
+        let next = socket.connector().start(Engine::address(7));
+        assert_eq!(next, IS_CONNECTED, "{state:?}");
+    }
+}

@@ -107,24 +107,4 @@ impl Reserved<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As Linux has it: what is said beside a datagram takes the place of what is asked of all, and the
-    /// acknowledgment is of TCP alone.
-    #[test]
-    fn what_is_said_beside_a_datagram_counts_for_it_alone() {
-        let (sent, packet) = (StampedWhen::SENT, StampedWhen::WITH_PACKET);
-        for (flags, said, expected) in [
-            (0, None, None),
-            (TX_ACK | OPT_TSONLY, None, None),
-            (TX_SOFTWARE | TX_ACK, None, Some(sent | packet)),
-            (TX_SOFTWARE | OPT_TSONLY, None, Some(sent)),
-            (TX_SOFTWARE, Some(0), None),
-            (OPT_TSONLY, Some(TX_SCHED), Some(StampedWhen::SCHEDULED)),
-            (TX_HARDWARE | OPT_TSONLY, None, Some(StampedWhen::empty())),
-        ] {
-            assert_eq!(StampedWhen::of_datagram(flags, said), expected, "{flags}");
-        }
-    }
-}
+mod tests;

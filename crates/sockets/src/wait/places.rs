@@ -160,6 +160,23 @@ mod tests {
     use rustix::event::{EventfdFlags, eventfd};
     use std::os::fd::{AsRawFd, OwnedFd};
 
+    /// A thread that gets the place of one that has ended has nothing of that there.
+    #[test]
+    fn a_place_that_is_used_again_is_of_its_new_thread_alone() {
+        let first = Place::take(1_001, 5, 2);
+        first.set_wake_fd(9);
+        assert!(first.leave(2));
+        let second = Place::take(1_002, 6, 3);
+        let words = (
+            second.thread.load(Ordering::Relaxed),
+            second.waiter.load(Ordering::Relaxed),
+            second.epoch.load(Ordering::Relaxed),
+            second.wake_fd.load(Ordering::Relaxed),
+        );
+        assert_eq!(words, (1_002, 6, 3, NO_WAKE_FD));
+        assert!(second.leave(3));
+    }
+
     /// In a child, the waiter on which a thread of its parent slept may be another's.
     #[test]
     fn no_thread_is_woken_that_a_parent_has_or_that_has_no_waiter_yet() {
