@@ -10,6 +10,9 @@
 #   FRESH     1: begin again; otherwise what was caught before is not tried again until its
 #             file changes
 #   QUICK     1: by tests of at most a second, which is the way to look for what is missing
+#   LONGSHORE_SEEDS
+#             seeds of each simulation of tcp and stack, which are long tests otherwise: with
+#             40 of them and `--test-seconds 5` they reach what no other test of stack does
 #
 # All mutants of a crate are compiled at once (tests/mutants/schema), in a copy of the
 # repository below target/mutants/schema, so one costs a run of those tests of its own crate that
