@@ -6,14 +6,9 @@ use crate::testing::{Engine, Seen};
 use crate::{Sending, Socket};
 use std::io::IoSlice;
 
-/// As linux/net_tstamp.h has them.
-const TX_SOFTWARE: u64 = 1 << 1;
-const TX_SCHED: u64 = 1 << 8;
-const TX_ACK: u64 = 1 << 9;
-
-fn set(socket: &Socket, flags: u64) {
+fn set(socket: &Socket, flags: u32) {
     socket.clear_more_bits(more_bits::TIMESTAMPING);
-    socket.set_more_bits(flags << more_bits::TIMESTAMPING_SHIFT);
+    socket.set_more_bits(u64::from(flags) << more_bits::TIMESTAMPING_SHIFT);
 }
 
 /// The ends of writes of which the engine was asked to say this.
@@ -47,7 +42,8 @@ fn each_flag_asks_for_its_stamp_alone() {
             }
         }
         // What else SO_TIMESTAMPING and other options say asks for none.
-        for others in [0, more_bits::TIMESTAMPING >> more_bits::TIMESTAMPING_SHIFT] {
+        let all_flags = more_bits::TIMESTAMPING >> more_bits::TIMESTAMPING_SHIFT;
+        for others in [0, all_flags as u32] {
             set(
                 a.socket(),
                 flags | others & !(TX_SCHED | TX_SOFTWARE | TX_ACK),
