@@ -124,7 +124,7 @@ impl<'a> Datagrams<'a> {
         let (bytes, said) = before.map(|begun| (begun.bytes, begun.said)).unzip();
         let mut begun = Begun {
             record,
-            said: said.unwrap_or(departure),
+            said: said.unwrap_or((departure.hops, departure.class, departure.stamped)),
             bytes: bytes.unwrap_or_default(),
         };
         let before = begun.bytes.len();
@@ -192,12 +192,12 @@ impl<'a> Datagrams<'a> {
             // As Linux has it, which notes these for IPv6 when a datagram is begun, and for IPv4 when
             // it leaves.
             let sending = self.socket.block().sending(false);
-            let said = &begun.said;
-            record.hops = said.hops.or(hops_to(to, &sending));
-            record.class = said.class.unwrap_or(sending.class);
+            let (hops, class, _) = begun.said;
+            record.hops = hops.or(hops_to(to, &sending));
+            record.class = class.unwrap_or(sending.class);
         }
         self.check_whole(&record)?;
-        self.write_record(&record, &[IoSlice::new(&begun.bytes)], begun.said.stamped)
+        self.write_record(&record, &[IoSlice::new(&begun.bytes)], begun.said.2)
     }
 
     /// Sends what was begun, if something was: the cork is out (UDP_CORK).

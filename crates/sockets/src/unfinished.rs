@@ -1,7 +1,6 @@
 //! Datagrams that are put together by several calls (MSG_MORE, UDP_CORK): a process keeps them,
 //! `departure` adds to them and sends them, and `fork` sees to it that a child begins with none.
 
-use crate::departure::Departure;
 use crate::errors::SocketError;
 use crate::map::Map;
 use longshore_hostif::{DatagramRecord, SocketId};
@@ -15,8 +14,9 @@ pub(crate) type Unfinished = Map<SocketId, Begun>;
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) record: DatagramRecord,
-    /// What was said beside its beginning.
-    pub(crate) said: Departure,
+    /// The TTL, the type of service and the flags of SO_TIMESTAMPING that were given beside its
+    /// beginning.
+    pub(crate) said: (Option<u8>, Option<u8>, Option<u32>),
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ mod tests {
             let peer = goes.map_or(Address::default(), |goes| of(goes).into());
             let begun = Begun {
                 record: DatagramRecord::new(1, peer),
-                said: Departure::default(),
+                said: (None, None, None),
                 bytes: vec![7],
             };
             let expected = match is_refused {
