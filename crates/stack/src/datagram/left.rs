@@ -4,18 +4,15 @@
 //!
 //! Called by `outgoing` for sockets whose program waits for that.
 
-use super::outgoing::DatagramSender;
 use crate::address_pair::{AddressPair, Service};
 use crate::bytes::{part, put};
 use crate::send_stamps::{AskedOfDatagram, SendStamps};
-use crate::sessions::Sessions;
-use crate::socket::{Reporter, Socket};
+use crate::socket::Socket;
 use longshore_hostif::ERROR_PAYLOAD;
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
-use std::net::SocketAddr;
 
 /// Bytes of an Ethernet header, and where the type stands in it.
 const ETHERNET: usize = 14;
@@ -41,33 +38,10 @@ impl Socket {
     }
 }
 
-impl DatagramSender<'_> {
-    /// The datagram `left` has just left, of which this is `asked`.
-    #[cold]
-    pub(super) fn note_left(
-        &mut self,
-        (socket, sessions): (&mut Socket, &mut Sessions),
-        asked: AskedOfDatagram,
-        left: &LeftPacket<'_>,
-    ) {
-        let mut bytes = [0; ERROR_PAYLOAD];
-        let len = left.write(&mut bytes);
-        let from = SocketAddr::new(left.addresses.from(), left.ports.0);
-        let at_ns = self.settings.host.time_of_day_ns();
-        let reporter = Reporter {
-            sessions,
-            counters: self.counters,
-            now: self.now,
-        };
-        let packet = bytes.get(..len).unwrap_or_default();
-        socket.note_datagram_left(asked, (from, at_ns), packet, reporter);
-    }
-}
-
 impl LeftPacket<'_> {
     /// Writes as much of the packet as there is room for; how much that is. The link's addresses are
     /// zero, and so is the checksum, which a device may have filled in on Linux as well.
-    fn write(&self, bytes: &mut [u8; ERROR_PAYLOAD]) -> usize {
+    pub(super) fn write(&self, bytes: &mut [u8; ERROR_PAYLOAD]) -> usize {
         let len: usize = self.payload.iter().map(|part| part.len()).sum();
         let header = UdpHeader {
             src_port: self.ports.0,

@@ -11,14 +11,15 @@ use crate::bytes::put;
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::Ports;
 use crate::link::{Link, NextHop, WholeMessage};
+use crate::send_stamps::AskedOfDatagram;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::socket::Reporter;
 use crate::socket::{Kind, Options, PayloadMoved, Socket};
 use longshore_frames::in_place;
-use longshore_hostif::SharedBytes;
 use longshore_hostif::adapter::{Immediate, MAX_PIECES, SendStreams, Use};
 use longshore_hostif::{DATAGRAM_HEADER, DatagramRecord, Moved, PathMtu, datagram_span};
+use longshore_hostif::{ERROR_PAYLOAD, SharedBytes};
 use longshore_tcp::Instant;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
@@ -342,6 +343,29 @@ impl DatagramSender<'_> {
         self.link
             .send_message(addresses, &whole, self.now, self.counters);
         self.link.scratch = message;
+    }
+}
+
+impl DatagramSender<'_> {
+    /// The datagram `left` has just left, of which this is `asked`.
+    #[cold]
+    pub(super) fn note_left(
+        &mut self,
+        (socket, sessions): (&mut Socket, &mut Sessions),
+        asked: AskedOfDatagram,
+        left: &LeftPacket<'_>,
+    ) {
+        let mut bytes = [0; ERROR_PAYLOAD];
+        let len = left.write(&mut bytes);
+        let from = SocketAddr::new(left.addresses.from(), left.ports.0);
+        let at_ns = self.settings.host.time_of_day_ns();
+        let reporter = Reporter {
+            sessions,
+            counters: self.counters,
+            now: self.now,
+        };
+        let packet = bytes.get(..len).unwrap_or_default();
+        socket.note_datagram_left(asked, (from, at_ns), packet, reporter);
     }
 }
 
