@@ -11,7 +11,10 @@ impl Requests<'_> {
     pub(super) fn set_option(&mut self, key: u32, name: OptionName, value: u64) {
         match name {
             OptionName::PortOf => self.take_port(key, SocketId::decode(value)),
-            OptionName::Interface => self.receive_by(key, Interface::from_raw(value)),
+            OptionName::Interface => {
+                self.receive_by(key, Interface::from_raw(value));
+                self.keep_option(key, name, value);
+            }
             OptionName::SentKeys | OptionName::StampSent => self.ask_for_stamps(key, name, value),
             OptionName::NotSentLowat if value == 0 => {
                 let settings = self.setup.settings.host.defaults(self.setup.now);
