@@ -1,7 +1,7 @@
 //! Options that say from which sources a group is received, in all the shapes of RFC 3678.
 //!
-//! `options` comes here, with its `get`; `source_functions` makes such options. What is malformed, or is about an interface of the
-//! kernel's, is for the kernel's socket, which refuses it or keeps it.
+//! `options` comes here, with its `get`; `source_functions` makes such options. What is malformed, or
+//! is about an interface of the kernel's, is for the kernel's socket, which refuses it or keeps it.
 
 use super::groups::{Interface, engines, index, interface_at, ipv4, ipv6, number};
 use crate::calls::refused;
