@@ -27,7 +27,7 @@ const BATCH_OF_A_SESSION: u32 = 1024;
 
 /// How long one session may be served in one turn, and how long all may be, in microseconds:
 /// some requests take long, as those for a port where hardly any is free.
-const SHARE: u64 = 250;
+pub(crate) const SHARE: u64 = 250;
 const ALL_SHARES: u64 = 1_000;
 
 /// How long requests may wait whose program is at work on more, in microseconds: it says when

@@ -6,7 +6,7 @@
 //! [`Schedule`]: crate::programs::Schedule
 
 use crate::attach::Disposal;
-use crate::intake::{Intake, Requests};
+use crate::intake::{Intake, Requests, SHARE};
 use crate::programs::{Programs, SOON};
 use crate::session::Session;
 use crate::sleep::Sleeper;
@@ -14,7 +14,6 @@ use crate::teardown::Teardown;
 use crate::time::Clock;
 use longshore_stack::Stack;
 use longshore_tcp::Instant;
-use std::collections::VecDeque;
 use std::os::fd::AsFd;
 
 /// How often the sockets of a session that is about to end are looked at, in microseconds.
@@ -264,17 +263,28 @@ impl Maintenance<'_> {
     /// Binds sockets whose address was in use, if it is not any more: another process may
     /// have closed what had it, or have ended. A process that knows of that may count on it
     /// that all is let go.
+    ///
+    /// One that fails may have looked at all ports, so of each session one does in a turn, and no
+    /// more are tried once they have taken a session's share of it: those have the next turn, before
+    /// the ones that have failed.
     pub(crate) fn bind_late(&mut self) {
-        let mut all: VecDeque<_> = self.stack.late_binds().take().into();
+        let all = self.stack.late_binds().take();
         if self.requests().take_all() {
             self.stack.has_taken_late();
         }
+        let began = self.clock.now();
+        let (mut untried, mut failed, mut have_failed) = (Vec::new(), Vec::new(), Vec::new());
         let mut are_torn_down = false;
-        while let Some(late) = all.pop_front() {
+        for late in all {
             let session = late.session();
+            if have_failed.contains(&session) || self.clock.now().since(began) >= SHARE {
+                untried.push(late);
+                continue;
+            }
             if self.stack.late_binds().bind_again(&late) {
                 continue;
             }
+            have_failed.push(session);
             // Once in a turn: it is about all processes.
             if !std::mem::replace(&mut are_torn_down, true) {
                 self.tear_down_the_dead(session);
@@ -283,10 +293,13 @@ impl Maintenance<'_> {
                 }
             }
             if self.programs.has_teardowns_of_user(session) {
-                self.stack.late_binds().put_off(late);
+                failed.push(late);
             } else {
                 self.stack.endpoints.sessions.give_bind_up(&late);
             }
+        }
+        for late in untried.into_iter().chain(failed) {
+            self.stack.late_binds().put_off(late);
         }
     }
 }

@@ -529,12 +529,17 @@ static void when_a_datagram_came(void) {
   far_send(far, "a", 1, to);
   IS(told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0), -1);
   set(mine, SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE);
-  int64_t before = now_ns();
-  far_send(far, "b", 1, to);
-  IS(ready(mine, POLLIN, 10000), POLLIN);
-  int64_t after = now_ns();
-  sleep_ms(20);
-  IS(told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0), sizeof t);
+  int64_t before, after;
+  int told_len = -1;
+  for (int n = 0; told_len == -1 && n < (on_longshore() ? 1 : 50); n++) {
+    before = now_ns();
+    far_send(far, "b", 1, to);
+    IS(ready(mine, POLLIN, 10000), POLLIN);
+    after = now_ns();
+    sleep_ms(20);
+    told_len = told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0);
+  }
+  IS(told_len, sizeof t);
   OK(ns_of(t[0]) >= before && ns_of(t[0]) <= after && !t[1].tv_sec && !t[2].tv_sec);
   set(mine, SOL_SOCKET, SO_TIMESTAMPNS, 1);
   far_send(far, "c", 1, to);
