@@ -40,8 +40,7 @@ static const struct row {
     {SOL_SOCKET, SO_MARK, ALL, EPERM, 1},
     {SOL_SOCKET, 37 /* SO_TIMESTAMPING: RX_SOFTWARE */, TCP, ENOPROTOOPT, 8},
     {SOL_SOCKET, 37, UDP, DONE, 8}, /* told: when_a_datagram_came */
-    {SOL_SOCKET, 37 /* TX_SOFTWARE */, TCP, DONE, 2}, /* told: when_it_was_sent */
-    {SOL_SOCKET, 37, UDP, ENOPROTOOPT, 2},
+    {SOL_SOCKET, 37 /* TX_SOFTWARE */, ALL, DONE, 2}, /* told: when_it_was_sent */
     {SOL_SOCKET, 37 /* BIND_PHC */, ALL, EOPNOTSUPP, 32768},
     {SOL_SOCKET, SO_RXQ_OVFL, TCP, HINT, 1},
     {SOL_SOCKET, SO_RXQ_OVFL, UDP, DONE, 1}, /* told: losses */
