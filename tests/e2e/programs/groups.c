@@ -436,6 +436,37 @@ static void ipv6_groups(void) {
   hears_nothing(fd);
 }
 
+/* An option of one version of IP, for a socket or a group of the other. */
+static void of_the_other_version(void) {
+  struct ipv6_mreq six = {0};
+  OK(inet_pton(AF_INET6, "ff15::7702", &six.ipv6mr_multiaddr) == 1);
+  struct group_req old = {0}, new = {0};
+  struct sockaddr_in group = address(GROUP, 0);
+  struct sockaddr_in6 group6 = {.sin6_family = AF_INET6, .sin6_addr = six.ipv6mr_multiaddr};
+  memcpy(&old.gr_group, &group, sizeof group);
+  memcpy(&new.gr_group, &group6, sizeof group6);
+  int any = 0;
+  for (int bound = 0; bound < 2; bound++) {
+    struct sockaddr_in at = address(my_ip(), 0);
+    int fd = udp();
+    if (bound)
+      SYS(bind(fd, A(at)));
+    FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &six, sizeof six), ENOPROTOOPT);
+    FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &six, sizeof six), ENOPROTOOPT);
+    FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &any, sizeof any), ENOPROTOOPT);
+    FAILS(setsockopt(fd, IPPROTO_IPV6, MCAST_JOIN_GROUP, &new, sizeof new), ENOPROTOOPT);
+    FAILS(setsockopt(fd, IPPROTO_IP, MCAST_JOIN_GROUP, &new, sizeof new), EINVAL);
+    SYS(setsockopt(fd, IPPROTO_IP, MCAST_JOIN_GROUP, &old, sizeof old));
+    int fd6 = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+    struct sockaddr_in6 at6 = {.sin6_family = AF_INET6};
+    if (bound)
+      SYS(bind(fd6, A(at6)));
+    FAILS(setsockopt(fd6, IPPROTO_IPV6, MCAST_JOIN_GROUP, &old, sizeof old), EADDRNOTAVAIL);
+    FAILS(setsockopt(fd6, IPPROTO_IP, MCAST_JOIN_GROUP, &new, sizeof new), EINVAL);
+    SYS(setsockopt(fd6, IPPROTO_IPV6, MCAST_JOIN_GROUP, &new, sizeof new));
+  }
+}
+
 const struct check CHECKS[] = {
     {"a_group_is_heard_while_it_is_joined", a_group_is_heard_while_it_is_joined},
     {"joined_before_it_is_bound", joined_before_it_is_bound},
@@ -456,5 +487,6 @@ const struct check CHECKS[] = {
     {"addresses_that_no_interface_has", addresses_that_no_interface_has},
     {"ipv4_groups_on_ipv6_sockets", ipv4_groups_on_ipv6_sockets},
     {"ipv6_groups", ipv6_groups},
+    {"of_the_other_version", of_the_other_version},
     {0, 0},
 };

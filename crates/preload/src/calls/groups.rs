@@ -95,9 +95,9 @@ impl Wish {
             }
             (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP) => {
                 let family = bytes.get(GROUP_AT..)?.first_chunk::<2>()?;
-                let group = match c_int::from(u16::from_ne_bytes(*family)) {
-                    libc::AF_INET => ipv4(bytes, GROUP_AT + 4)?.into(),
-                    libc::AF_INET6 => ipv6(bytes, GROUP_AT + 8)?.into(),
+                let group = match (level, c_int::from(u16::from_ne_bytes(*family))) {
+                    (libc::IPPROTO_IP, libc::AF_INET) => ipv4(bytes, GROUP_AT + 4)?.into(),
+                    (libc::IPPROTO_IPV6, libc::AF_INET6) => ipv6(bytes, GROUP_AT + 8)?.into(),
                     _ => return None,
                 };
                 let join = name == MCAST_JOIN_GROUP;
@@ -145,6 +145,10 @@ pub(crate) fn set(
 ) -> Option<Result<(), SocketError>> {
     const LONGEST: usize = 256;
     if !matches!(level, libc::IPPROTO_IP | libc::IPPROTO_IPV6) {
+        return None;
+    }
+    // A socket of IPv4 has no options of IPv6: the kernel says so.
+    if level == libc::IPPROTO_IPV6 && !is_v6(fd, entry) {
         return None;
     }
     let len = (len as usize).min(LONGEST);
@@ -209,6 +213,13 @@ pub(super) fn engines(fd: c_int, entry: Entry) -> Result<Socket, SocketError> {
     }
 }
 
+pub(super) fn is_v6(fd: c_int, entry: Entry) -> bool {
+    match entry {
+        Entry::Undecided(undecided) => undecided.v6,
+        _ => fds::engine(fd).is_some_and(|socket| socket.is_v6()),
+    }
+}
+
 /// Only who has said so (SO_BROADCAST) may send to everybody.
 pub(crate) fn check_broadcast(fd: c_int, host: &Host, to: SocketAddr) -> Result<(), SocketError> {
     let allowed = !host.routes().is_broadcast(to.ip())
@@ -248,11 +259,14 @@ mod tests {
         general[12..16].copy_from_slice(&[239, 1, 2, 3]);
         let join = Wish::read(ip, MCAST_JOIN_GROUP, &general);
         assert_eq!(join, Some(Wish::Join(GROUP, Index(3))));
+        let of_other_version = Wish::read(libc::IPPROTO_IPV6, MCAST_JOIN_GROUP, &general);
+        assert_eq!(of_other_version, None);
         general[8..10].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
         let group: Ipv6Addr = "ff02::fb".parse().unwrap();
         general[16..32].copy_from_slice(&group.octets());
         let leave = Wish::read(libc::IPPROTO_IPV6, MCAST_LEAVE_GROUP, &general);
         assert_eq!(leave, Some(Wish::Leave(group.into(), Index(3))));
+        assert_eq!(Wish::read(ip, MCAST_LEAVE_GROUP, &general), None);
         let mut mreq6 = group.octets().to_vec();
         mreq6.extend([0; 4]);
         let join = Wish::read(libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &mreq6);

@@ -3,9 +3,9 @@
 //! `options` comes here, with its `get`; `source_functions` makes such options. What is malformed, or
 //! is about an interface of the kernel's, is for the kernel's socket, which refuses it or keeps it.
 
-use super::groups::{Interface, engines, index, interface_at, ipv4, ipv6, number};
+use super::groups::{Interface, engines, index, interface_at, ipv4, ipv6, is_v6, number};
 use crate::calls::refused;
-use crate::fds::{self, Entry};
+use crate::fds::Entry;
 use crate::user::In;
 use crate::{place, vectors};
 use libc::{IPPROTO_IP as IP, IPPROTO_IPV6 as IP6};
@@ -177,13 +177,6 @@ pub(super) fn set(
         }
     });
     Some(done)
-}
-
-fn is_v6(fd: c_int, entry: Entry) -> bool {
-    match entry {
-        Entry::Undecided(undecided) => undecided.v6,
-        _ => fds::engine(fd).is_some_and(|socket| socket.is_v6()),
-    }
 }
 
 /// Tells from which sources a group is received, which IP_MSFILTER and MCAST_MSFILTER ask for, if
