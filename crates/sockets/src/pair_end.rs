@@ -5,6 +5,7 @@
 //! any more; a call that would find nothing, though something comes, gives the engine a moment.
 
 use crate::holds::Socket;
+use crate::host::ALONE;
 use crate::under_way::{LONGEST, wait_until};
 use longshore_hostif::{BlockFlags, SocketState};
 use longshore_ring::is_confined;
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How long the rest is waited for where some has come: it may be held back (TCP_CORK, pacing).
 const LONGEST_FOR_REST: Duration = Duration::from_millis(1);
+/// Less than this may be held back by an end, and so may never come: a piece of the engine's.
+const HELD_BACK: u64 = 64 * 1024;
 
 thread_local! {
     /// The socket's index and how far the other end had written, when this thread waited in
@@ -138,6 +141,32 @@ impl<'a> PairEnd<'a> {
         quarter != 0 && unread / 4 >= quarter
     }
 
+    /// Whether the other end is held by this process alone, the engine has handled all that this
+    /// process has published, and what has not come then is so little that it is held back
+    /// (TCP_CORK, MSG_MORE): what it led to is there when the completions have been applied.
+    fn is_held_back(self) -> bool {
+        let block = self.socket.block();
+        let host = self.socket.host;
+        let Some(other) = block.other_end() else {
+            return false;
+        };
+        if !host.held_sockets.is_marked(other, ALONE) || host.held_sockets.count(other) == 0 {
+            return false;
+        }
+        let Some(theirs) = host.session.get_block(other) else {
+            return false;
+        };
+        let ends = BlockFlags::SHUT_WR | BlockFlags::CLOSED;
+        let edge = theirs.snd.edge.load(Ordering::Acquire);
+        let rest = edge.saturating_sub(block.rcv.edge.load(Ordering::Acquire));
+        !theirs.flags().intersects(ends)
+            && rest < HELD_BACK
+            && !host.channel.holds()
+            && host
+                .own_rings()
+                .all(|ring| host.session.has_handled(ring, host.session.requested(ring)))
+    }
+
     /// Waits for what is on its way here, if anything is that can be known of; says whether
     /// it is worth looking again.
     pub fn await_coming(self) -> bool {
@@ -154,16 +183,23 @@ impl<'a> PairEnd<'a> {
         self.socket.host.messages().end_turn();
         let began = Instant::now();
         let before = self.socket.block().rcv.edge.load(Ordering::Acquire);
+        let is_held_back = Cell::new(false);
         let has_come = wait_until(LONGEST, || {
+            // Before the completions are applied: those that it tells of are.
+            is_held_back.set(self.is_held_back());
             self.socket.host.messages().catch_up();
             self.coming() != Some(edge)
+                || is_held_back.get()
                 || self.has_come_in_part(before)
                     && (self.is_full() || began.elapsed() > LONGEST_FOR_REST)
         });
         if !has_come {
             let _ = IN_VAIN.try_with(|c| c.set(mark));
         }
-        true
+        // What is held back may be let go at any time: then it is waited for.
+        !is_held_back.get()
+            || self.coming() != Some(edge)
+            || self.socket.block().rcv.edge.load(Ordering::Acquire) != before
     }
 }
 

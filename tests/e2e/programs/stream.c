@@ -747,6 +747,32 @@ static void a_negative_length_is_wrong(void) {
   }
 }
 
+/* Nothing is waited for that the sender holds back (MSG_MORE, TCP_CORK), and it is there once it is
+ * let go. */
+static void held_back_is_not_waited_for(void) {
+  enum { ROUNDS = 20 };
+  for (int cork = 0; cork < 2; cork++)
+    EACH_PAIR(mine, far) {
+      int slow = 0;
+      for (int i = 0; i < ROUNDS; i++) {
+        char buf[16];
+        if (cork)
+          set(mine, IPPROTO_TCP, TCP_CORK, 1);
+        IS(send(mine, "held", 4, cork ? 0 : MSG_MORE), 4);
+        double began = now();
+        FAILS(recv(far, buf, sizeof buf, MSG_DONTWAIT), EAGAIN);
+        slow += now() - began > 0.015;
+        if (cork)
+          set(mine, IPPROTO_TCP, TCP_CORK, 0);
+        else
+          IS(send(mine, "!", 1, 0), 1);
+        receive_all(far, buf, cork ? 4 : 5);
+        OK(memcmp(buf, cork ? "held" : "held!", cork ? 4 : 5) == 0);
+      }
+      OK(slow < ROUNDS / 2); /* beside others' work one may take long */
+    }
+}
+
 const struct check CHECKS[] = {
     {"read_write", read_write},
     {"send_recv", send_recv},
@@ -790,5 +816,6 @@ const struct check CHECKS[] = {
     {"interrupted_by_a_signal", interrupted_by_a_signal},
     {"restarted_after_a_signal", restarted_after_a_signal},
     {"a_negative_length_is_wrong", a_negative_length_is_wrong},
+    {"held_back_is_not_waited_for", held_back_is_not_waited_for},
     {0, 0},
 };

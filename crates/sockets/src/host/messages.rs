@@ -117,7 +117,6 @@ impl LockedChannel {
     }
 
     /// Whether the engine may leave requests lie.
-    #[cfg(test)]
     pub(crate) fn holds(&self) -> bool {
         self.holds.load(Ordering::Relaxed)
     }

@@ -30,6 +30,12 @@ impl Within {
         self.ends[0].socket()
     }
 
+    /// Another process may have the writer, too.
+    fn share_writer(&self) {
+        let writer = self.ends[1].socket();
+        writer.host().held_sockets.set_count(writer.id(), 1);
+    }
+
     /// The reader, as an end of it.
     fn end(&self) -> PairEnd<'_> {
         self.reader().pair_end()
@@ -161,6 +167,7 @@ fn an_end_is_full_with_four_quarters() {
 #[test]
 fn what_does_not_come_is_waited_for_once() {
     let c = Within::new();
+    c.share_writer();
     let [here, there] = c.blocks();
     assert!(!c.end().await_coming(), "nothing is coming");
     there.snd.edge.store(10, Ordering::Relaxed);
@@ -210,6 +217,7 @@ fn an_end_that_reads_no_more_is_known_by_its_block() {
 #[test]
 fn what_has_come_is_found_by_a_wait() {
     let c = Within::new();
+    c.share_writer();
     let host = c.reader().host();
     let [here, there] = c.blocks();
     c.ends[1].write_all(&[7; 15]).unwrap();
@@ -241,4 +249,30 @@ fn nothing_comes_from_an_engine_that_is_gone() {
     assert!(!c.end().await_coming());
     let [_, there] = c.blocks();
     there.snd.edge.store(0, Ordering::Relaxed);
+}
+
+/// What the writer, whom no other process has, holds back is not waited for once the engine has
+/// handled all that this process has published: a program that looks gets its answer at once.
+#[test]
+fn what_is_held_back_is_not_waited_for() {
+    let c = Within::new();
+    let [here, there] = c.blocks();
+    for written in 1..=5 {
+        there.snd.edge.store(written, Ordering::Relaxed);
+        let began = Instant::now();
+        assert!(!c.end().await_coming());
+        assert!(began.elapsed() < LONGEST, "{:?}", began.elapsed());
+    }
+    // A whole piece is not held back, nor is what comes before an end.
+    there.snd.edge.store(HELD_BACK, Ordering::Relaxed);
+    assert!(!c.end().is_held_back());
+    here.rcv.edge.store(1, Ordering::Relaxed);
+    assert!(c.end().is_held_back());
+    there.set_flags(BlockFlags::SHUT_WR);
+    assert!(!c.end().is_held_back());
+    there.clear_flags(BlockFlags::SHUT_WR);
+    c.share_writer();
+    assert!(!c.end().is_held_back(), "another process may have written");
+    there.snd.edge.store(0, Ordering::Relaxed);
+    here.rcv.edge.store(0, Ordering::Relaxed);
 }
