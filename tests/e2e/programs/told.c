@@ -529,7 +529,7 @@ static void when_a_datagram_came(void) {
   far_send(far, "a", 1, to);
   IS(told(mine, SOL_SOCKET, SO_TIMESTAMPING, t, sizeof t, 0), -1);
   set(mine, SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE);
-  int64_t before, after;
+  int64_t before = 0, after = 0;
   int told_len = -1;
   for (int n = 0; told_len == -1 && n < (on_longshore() ? 1 : 50); n++) {
     before = now_ns();
