@@ -91,7 +91,8 @@ impl<'a> Responder<'a> {
     /// Sends a segment without payload that belongs to no block.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
         if let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) {
-            self.send_alone(&addresses, Service::DEFAULT, header);
+            let service = self.link.auto.service_to(addresses.to());
+            self.send_alone(&addresses, service, header);
         }
     }
 

@@ -21,6 +21,7 @@ mod crossings;
 mod datagrams;
 mod dhcp_server;
 mod fast_open;
+mod filtering;
 mod flood;
 mod forwards;
 mod groups;

@@ -6,6 +6,7 @@
 //! it is time; what changes here changes the link's addresses and routes, and the engine
 //! tells its programs. `acquire` in the engine waits for the first address.
 
+use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::link::local_addresses::LocalAddresses6;
 use crate::link::routing::{AddressError, everything, routes};
@@ -121,6 +122,20 @@ impl AutomaticState {
     /// Hop limit of IPv6 packets, if routers have said.
     pub(crate) fn hop_limit(&self) -> Option<u8> {
         self.routers.as_ref()?.advice().hop_limit
+    }
+
+    /// How packets to `to` leave that belong to no socket: those of IPv6 with the hop limit that
+    /// routers have said (RFC 4861 section 6.3.4).
+    pub(crate) fn service_to(&self, to: IpAddr) -> Service {
+        let hops = match to {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(_) => self.hop_limit(),
+        };
+        let usual = Service::DEFAULT;
+        Service {
+            ttl: hops.unwrap_or(usual.ttl),
+            ..usual
+        }
     }
 
     /// Whether addresses or routes are others than when this was last asked.
@@ -310,7 +325,7 @@ impl Link {
             }
             return;
         }
-        let addresses = crate::address_pair::AddressPair::V4 {
+        let addresses = AddressPair::V4 {
             from: message.source,
             to,
         };
@@ -320,11 +335,10 @@ impl Link {
             payload_len: message.bytes().len() as u16,
             checksum: 0,
         };
-        let service = crate::address_pair::Service::DEFAULT;
         let payload = [IoSlice::new(message.bytes())];
         if self
             .output
-            .send_udp(&addresses, hop, service, &header, &payload, None)
+            .send_udp(&addresses, hop, Service::DEFAULT, &header, &payload, None)
             .is_err()
         {
             counters.drop(EngineDrop::PortRefused);

@@ -125,7 +125,7 @@ impl LocalAddresses {
     }
 
     /// Our IPv6 address on the link itself.
-    pub(super) fn link_local(&self) -> Option<Ipv6Addr> {
+    pub(crate) fn link_local(&self) -> Option<Ipv6Addr> {
         self.v6.as_ref()?.link_local
     }
 

@@ -1,7 +1,7 @@
 //! ICMPv6 that is sent: echoes, and errors about what has come.
 
 use super::Responder;
-use crate::address_pair::{AddressPair, Service};
+use crate::address_pair::AddressPair;
 use crate::bytes::put;
 use crate::counters::EngineDrop;
 use crate::link::WholeMessage;
@@ -159,7 +159,7 @@ impl Responder<'_> {
         put(&mut message, icmp.header_len(), data);
         icmp.emit(from, to, &mut message);
         let message = WholeMessage {
-            service: Service::DEFAULT,
+            service: self.link.auto.service_to(to.into()),
             protocol: next_header::ICMPV6,
             bytes: &message,
             most: usize::MAX,
