@@ -30,6 +30,7 @@ mod in_place;
 mod incoming;
 mod ipv4;
 mod ipv6;
+mod leases;
 mod low_water;
 mod machine;
 mod memory;

@@ -1,5 +1,5 @@
 //! A DHCP server on the wire, at the address of the second machine: it gives the first its
-//! address, for a minute at a time.
+//! address, for a minute at a time unless it is told other terms.
 
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
@@ -10,46 +10,91 @@ use longshore_wire::udp::{self, UdpHeader};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Where it is, and what it gives.
-const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-const GIVEN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(super) const GIVEN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const MASK: [u8; 4] = [255, 255, 255, 0];
-const LEASE_S: u32 = 60;
+pub(super) const LEASE_S: u32 = 60;
 /// Where options begin, after the four bytes by which they are known (RFC 2131 section 3).
 const OPTIONS_AT: usize = 240;
-const DISCOVER: u8 = 1;
+pub(super) const DISCOVER: u8 = 1;
 const OFFER: u8 = 2;
-const REQUEST: u8 = 3;
+pub(super) const REQUEST: u8 = 3;
+pub(super) const DECLINE: u8 = 4;
 const ACK: u8 = 5;
+pub(super) const RELEASE: u8 = 7;
 
 /// The server. It keeps nothing: there is one client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct DhcpServer {
     /// Requests that it has granted.
     pub(super) granted: u64,
+    /// For how long, in seconds.
+    pub(super) lease_s: u32,
+    /// Further options of its messages, encoded (RFC 2132).
+    pub(super) options: Vec<u8>,
+}
+
+impl Default for DhcpServer {
+    fn default() -> Self {
+        Self {
+            granted: 0,
+            lease_s: LEASE_S,
+            options: Vec::new(),
+        }
+    }
 }
 
 impl DhcpServer {
     /// What it answers to a frame, if that is for it.
     pub(super) fn answer(&mut self, frame: &[u8], from: MacAddr) -> Option<Vec<u8>> {
-        let packet = frame.get(ethernet::HEADER_LEN..)?;
-        if EthernetHeader::parse(frame).ok()?.ether_type != EtherType::Ipv4 {
-            return None;
-        }
-        let (ip, range) = Ipv4Header::parse(packet).ok()?;
-        let datagram = packet.get(range)?;
-        let header = UdpHeader::parse(datagram).ok()?;
-        if ip.protocol != protocol::UDP || header.dst_port != SERVER_PORT {
-            return None;
-        }
-        let message = datagram.get(udp::HEADER_LEN..)?;
+        let message = message_of(frame)?;
         let kind = match message_type(message)? {
             DISCOVER => OFFER,
             REQUEST => ACK,
             _ => return None,
         };
         self.granted += u64::from(kind == ACK);
-        Some(framed(&reply(message.get(..OPTIONS_AT)?, kind), from))
+        let reply = self.reply(message.get(..OPTIONS_AT)?, kind);
+        Some(framed(&reply, from))
     }
+
+    fn reply(&self, request: &[u8], kind: u8) -> Vec<u8> {
+        let mut bytes = request.to_vec();
+        bytes[0] = 2;
+        bytes[16..20].copy_from_slice(&GIVEN.octets());
+        bytes.extend([53, 1, kind]);
+        for (option, value) in [
+            (54, OWN.octets()),
+            (51, self.lease_s.to_be_bytes()),
+            (1, MASK),
+        ] {
+            bytes.extend([option, 4]);
+            bytes.extend(value);
+        }
+        bytes.extend(&self.options);
+        bytes.push(255);
+        bytes
+    }
+}
+
+/// The message of a frame to servers.
+fn message_of(frame: &[u8]) -> Option<&[u8]> {
+    let packet = frame.get(ethernet::HEADER_LEN..)?;
+    if EthernetHeader::parse(frame).ok()?.ether_type != EtherType::Ipv4 {
+        return None;
+    }
+    let (ip, range) = Ipv4Header::parse(packet).ok()?;
+    let datagram = packet.get(range)?;
+    let header = UdpHeader::parse(datagram).ok()?;
+    if ip.protocol != protocol::UDP || header.dst_port != SERVER_PORT {
+        return None;
+    }
+    datagram.get(udp::HEADER_LEN..)
+}
+
+/// The type of the message in a frame to servers, if it is one.
+pub(super) fn kind_of(frame: &[u8]) -> Option<u8> {
+    message_type(message_of(frame)?)
 }
 
 /// Option 53 of a message.
@@ -66,21 +111,8 @@ fn message_type(message: &[u8]) -> Option<u8> {
     }
 }
 
-fn reply(request: &[u8], kind: u8) -> Vec<u8> {
-    let mut bytes = request.to_vec();
-    bytes[0] = 2;
-    bytes[16..20].copy_from_slice(&GIVEN.octets());
-    bytes.extend([53, 1, kind]);
-    for (option, value) in [(54, OWN.octets()), (51, LEASE_S.to_be_bytes()), (1, MASK)] {
-        bytes.extend([option, 4]);
-        bytes.extend(value);
-    }
-    bytes.push(255);
-    bytes
-}
-
 /// A message to all clients.
-fn framed(message: &[u8], from: MacAddr) -> Vec<u8> {
+pub(super) fn framed(message: &[u8], from: MacAddr) -> Vec<u8> {
     let len = udp::HEADER_LEN + message.len();
     let mut datagram = vec![0; udp::HEADER_LEN];
     let mut header = UdpHeader {
