@@ -33,6 +33,7 @@ mod ipv6;
 mod leases;
 mod low_water;
 mod machine;
+mod memberships;
 mod memory;
 mod multicast_sources;
 mod numbers;

@@ -75,6 +75,50 @@ fn addresses_that_an_engine_cannot_have() {
     assert_eq!(error(&["fd00::1/64"], &["fd00::2", "fd00::3"]), two);
 }
 
+/// Addresses are found out where there is somebody to ask, and one of IPv4 in one way alone.
+#[test]
+fn addresses_that_an_engine_cannot_find_out() {
+    let dhcp = Some(b"\xff test".to_vec());
+    let routers = Some(longshore_net::stable::Identifiers::new([7; 32], b"x"));
+    let error = |ethernet: bool, automatic: &Automatic, addresses: &[&str], gateways: &[&str]| {
+        let (port, _far) = pair(&MemoryConfig {
+            ethernet,
+            ..MemoryConfig::default()
+        });
+        let gateways: Vec<IpAddr> = gateways.iter().map(|g| ip(g)).collect();
+        let interface = Interface {
+            port: Box::new(port),
+            addresses: &cidrs(addresses),
+            gateways: &gateways,
+            automatic,
+        };
+        Link::new(interface, false, &Secrets::from_seed(1), at(0)).err()
+    };
+    for (dhcp, routers) in [(true, false), (false, true), (true, true)] {
+        let automatic = Automatic {
+            dhcp: dhcp.then(|| b"\xff test".to_vec()),
+            routers: routers.then(|| longshore_net::stable::Identifiers::new([7; 32], b"x")),
+        };
+        let nobody = Some(AddressError::NobodyToAsk);
+        assert_eq!(error(false, &automatic, &[], &[]), nobody);
+        assert_eq!(error(true, &automatic, &[], &[]), None);
+    }
+    let by_dhcp = Automatic {
+        dhcp,
+        routers: None,
+    };
+    let by_routers = Automatic {
+        dhcp: None,
+        routers,
+    };
+    let both = Some(AddressError::DhcpAndV4);
+    let (typed, gateway) = (["10.0.0.1/24"], ["10.0.0.254"]);
+    assert_eq!(error(true, &by_dhcp, &typed, &[]), both);
+    assert_eq!(error(true, &by_dhcp, &[], &gateway), both);
+    assert_eq!(error(true, &by_dhcp, &["fd00::1/64"], &["fd00::2"]), None);
+    assert_eq!(error(true, &by_routers, &typed, &gateway), None);
+}
+
 #[test]
 fn ipv6_needs_a_link_that_takes_its_packets() {
     let with_mtu = |mtu, address| {

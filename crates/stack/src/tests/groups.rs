@@ -246,6 +246,53 @@ fn routers_are_told_of_groups() {
     assert_eq!(asked(&mut single, all, 1, false), []);
 }
 
+/// RFC 3376 section 7.2.1: of the versions in which routers have asked lately the oldest is spoken, as
+/// long as one has that asks in it, and some time after.
+#[test]
+fn the_oldest_version_of_a_router_is_spoken() {
+    const LATELY: u64 = 260;
+    const REPORT_V1: u8 = 0x12;
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = member(&mut single);
+    change(&mut single, socket, GROUP, true);
+    for _ in 0..30 {
+        single.turn_after(1_000_000);
+    }
+    reports(&mut single);
+    // Seconds after the last, the version that is asked in, and that which is spoken.
+    let steps = [
+        (0, 3, REPORT_V3),
+        (1, 2, REPORT_V2),
+        (200, 3, REPORT_V2),
+        (1, 2, REPORT_V2),
+        (200, 3, REPORT_V2),
+        (1, 1, REPORT_V1),
+        (1, 2, REPORT_V1),
+        (200, 1, REPORT_V1),
+        (200, 3, REPORT_V1),
+        (LATELY, 2, REPORT_V2),
+        (LATELY + 10, 3, REPORT_V3),
+    ];
+    for (step, (seconds, version, spoken)) in steps.into_iter().enumerate() {
+        single.turn_after(seconds * 1_000_000);
+        reports(&mut single);
+        let mut igmp = vec![0x11, if version == 1 { 0 } else { 10 }, 0, 0, 0, 0, 0, 0];
+        if version == 3 {
+            igmp.extend([2, 125, 0, 0]);
+        }
+        let sum = longshore_wire::checksum::Partial::of(&igmp).finish();
+        igmp[2..4].copy_from_slice(&sum.to_be_bytes());
+        let to = [224, 0, 0, 1].into();
+        single.frame_in(&ipv4((CLIENT, to), protocol::IGMP, 1, &igmp));
+        let mut kinds = Vec::new();
+        for _ in 0..110 {
+            single.turn_after(100_000);
+            kinds.extend(reports(&mut single).into_iter().map(|(kind, ..)| kind));
+        }
+        assert_eq!(kinds, [spoken], "{step}");
+    }
+}
+
 /// What a socket sends to a group comes back to the engine's own members, unless it says not, and
 /// goes out all the same; so does what is for everybody.
 #[test]
