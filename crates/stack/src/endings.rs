@@ -15,7 +15,7 @@ use crate::output::Sent;
 use crate::socket::Kind;
 use crate::timers::Alarm;
 use crate::transfers::Transfers;
-use longshore_hostif::{EdgeFlags, NONE, SocketId, SocketKind};
+use longshore_hostif::{NONE, SocketId, SocketKind};
 use longshore_tcp::{Error, Instant, Linger, State};
 
 /// Ends sockets, and connections of sockets that go on.
@@ -134,7 +134,7 @@ impl Endings<'_> {
             return;
         }
         let (record, remote, flow) = (longshore_tcp::TimeWait::of(&c.tcb), c.remote, c.flow);
-        c.is_over = true;
+        (c.is_over, c.was_made) = (true, true);
         if let Some(socket) = self.endpoints.sockets.get_mut(key) {
             socket.bound.let_go(&mut self.endpoints.demux);
         }
@@ -162,7 +162,7 @@ impl Endings<'_> {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
-        let was_made = c.reported.flags.contains(EdgeFlags::CONNECTED);
+        let was_made = c.was_made;
         let is_given_up = matches!(c.tcb.error(), Some(Error::Reset | Error::Cancelled));
         if !c.is_over {
             c.is_over = true;
@@ -265,11 +265,8 @@ impl Endings<'_> {
                     self.endpoints.demux.udp.release(local.port(), key);
                 }
             }
-            Kind::Idle(SocketKind::Datagram) => {
-                if let Some(local) = socket.bound.local() {
-                    self.endpoints.demux.udp.release(local.port(), key);
-                }
-            }
+            // What binds one makes it a Datagram.
+            Kind::Idle(SocketKind::Datagram) => {}
         }
     }
 }

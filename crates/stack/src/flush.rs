@@ -22,6 +22,7 @@ use crate::socket::{Kind, Reporter, Socket};
 use crate::sockets::Sockets;
 use crate::timers::Wheel;
 use crate::turns::{Of, PIECE, SEGMENT};
+use longshore_hostif::EdgeFlags;
 use longshore_tcp::{Events, Instant};
 use std::sync::Arc;
 
@@ -191,6 +192,10 @@ impl Flush<'_> {
         let Kind::Stream(c) = &mut socket.kind else {
             return;
         };
+        // What its host is told from now on does not say so any more.
+        if events.contains(Events::CLOSED) {
+            c.was_made |= c.reported.flags.contains(EdgeFlags::CONNECTED);
+        }
         // Over before its program closed it: no event is to come.
         let is_done = orphan && c.is_over;
         let mut sent_for_others = None;

@@ -121,6 +121,8 @@ pub(crate) struct Connection {
     pub(crate) unreachable: bool,
     /// It is closed, or lives on as a record in TIME-WAIT: no segment is for it any more.
     pub(crate) is_over: bool,
+    /// It is over, and had been made before: its host had been told so.
+    pub(crate) was_made: bool,
     /// Its host is to be told when the peer has acknowledged our FIN.
     pub(crate) lingers: bool,
 }
@@ -147,6 +149,7 @@ impl Connection {
             bulk_sender: Seen::NEVER,
             unreachable: false,
             is_over: false,
+            was_made: false,
             lingers: false,
         }
     }

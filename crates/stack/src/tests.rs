@@ -23,6 +23,7 @@ mod dhcp_server;
 mod fast_open;
 mod filtering;
 mod flood;
+mod forgotten;
 mod forwards;
 mod groups;
 mod hostile_program;

@@ -7,7 +7,7 @@ use super::{Connection, Datagram, Listening};
 use crate::pair_end::Pair;
 use crate::reported::Reported;
 use longshore_hostif::adapter::ReceiveStream;
-use longshore_hostif::{EdgeFlags, Edges, FileExtent, SocketKind};
+use longshore_hostif::{Edges, FileExtent, SocketKind};
 use longshore_tcp::Instant;
 use std::net::SocketAddr;
 
@@ -70,7 +70,7 @@ impl Kind {
     /// Whether it has failed to connect.
     pub(crate) fn has_failed(&self) -> bool {
         match self {
-            Self::Stream(c) => c.is_over && !c.reported.flags.contains(EdgeFlags::CONNECTED),
+            Self::Stream(c) => c.is_over && !c.was_made,
             Self::Pair(p) => p.connecting && p.dead.is_some() && p.flow.is_none(),
             _ => false,
         }

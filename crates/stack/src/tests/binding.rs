@@ -30,7 +30,12 @@ fn asks(single: &mut Single, request: &Request) -> (u16, Option<SocketAddr>) {
         .expect("an answer")
 }
 
-fn bind(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> (u16, Option<SocketAddr>) {
+pub(super) fn bind(
+    single: &mut Single,
+    socket: SocketId,
+    ip: IpAddr,
+    port: u16,
+) -> (u16, Option<SocketAddr>) {
     let (tag, waiter) = (1, None);
     let local = SocketAddr::new(ip, port).into();
     asks(
@@ -49,7 +54,11 @@ fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) -> u16 {
 }
 
 /// The answer, and the address that the socket has then.
-fn connects(single: &mut Single, socket: SocketId, peer: Address) -> (u16, Option<SocketAddr>) {
+pub(super) fn connects(
+    single: &mut Single,
+    socket: SocketId,
+    peer: Address,
+) -> (u16, Option<SocketAddr>) {
     let (tag, waiter) = (1, None);
     asks(
         single,
