@@ -42,6 +42,7 @@ mod observer;
 mod off_path;
 mod on_data;
 mod orphans;
+mod own_addresses;
 mod own_connections;
 mod own_endings;
 mod own_ends;

@@ -34,7 +34,7 @@ fn six() -> Single {
 }
 
 /// A socket of the program, of IPv6.
-fn open(single: &mut Single, kind: SocketKind) -> SocketId {
+pub(super) fn open(single: &mut Single, kind: SocketKind) -> SocketId {
     let free = &single.arena.header().free_sockets;
     let index = free.pop(single.arena.socket_links()).unwrap().unwrap();
     let block = single.arena.block(index);

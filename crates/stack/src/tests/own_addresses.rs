@@ -1,0 +1,184 @@
+//! The address and the port that a socket has when it connects: what its program has bound it to, or
+//! what is chosen for it and how long it keeps that, of several addresses of IPv6.
+
+use super::binding::{bind, connects};
+use super::ipv6::open;
+use super::off_path::GEOMETRY;
+use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
+use longshore_hostif::{Completion, Edges, Features, OptionName, SocketKind};
+use longshore_testbed::packets;
+use longshore_wire::ipv4::protocol;
+use longshore_wire::ipv6::Ipv6Header;
+use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+const FIRST: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+const SECOND: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const NEAR_FIRST: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+const NEAR_SECOND: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+const ANY: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+const PORT: u16 = 5_000;
+/// Linux's errors.
+const INVALID: u16 = 22;
+const FAMILY: u16 = 97;
+
+/// A stack of both versions, whose networks of IPv6 are two.
+fn both() -> Single {
+    let addresses = ["10.0.0.1/24", "fd00::1/64", "2001:db8::1/64"];
+    let mut single = Single::at(&addresses, GEOMETRY, 1, Features::empty());
+    (0..5).for_each(|_| single.turn_after(1_000_000));
+    single.packets();
+    single
+}
+
+fn at(ip: impl Into<IpAddr>) -> SocketAddr {
+    SocketAddr::new(ip.into(), 9)
+}
+
+/// RFC 6724, RFC 8305: a connection comes from the address that its program has chosen, and from the
+/// one that is nearest to its peer otherwise.
+#[test]
+fn a_connection_comes_from_what_was_bound() {
+    for (bound, peer, expected) in [
+        (None, NEAR_FIRST, FIRST),
+        (None, NEAR_SECOND, SECOND),
+        (Some(ANY), NEAR_SECOND, SECOND),
+        (Some(FIRST.into()), NEAR_SECOND, FIRST),
+        (Some(SECOND.into()), NEAR_FIRST, SECOND),
+    ] {
+        let mut single = both();
+        let socket = open(&mut single, SocketKind::Stream);
+        if let Some(ip) = bound {
+            assert_eq!(bind(&mut single, socket, ip, PORT).0, 0);
+        }
+        single.ask(0, &connect_to(socket, at(peer)));
+        single.turn();
+        let syn = single.packets().pop().expect("a SYN");
+        let (ip, range) = Ipv6Header::parse(&syn).expect("a packet of IPv6");
+        assert_eq!((ip.source, ip.destination), (expected, peer), "{bound:?}");
+        let (header, _) = TcpHeader::parse(&syn[range]).expect("a segment");
+        assert_eq!(header.src_port == PORT, bound.is_some());
+    }
+}
+
+fn connect_to(socket: longshore_hostif::SocketId, peer: SocketAddr) -> longshore_hostif::Request {
+    let (tag, waiter) = (1, None);
+    longshore_hostif::Request::Connect {
+        socket,
+        tag,
+        waiter,
+        peer: peer.into(),
+    }
+}
+
+/// Linux: a UDP socket that was bound to no address keeps the one that it got with its first peer.
+#[test]
+fn a_datagram_socket_keeps_the_address_of_its_first_peer() {
+    let mut single = both();
+    let socket = open(&mut single, SocketKind::Datagram);
+    assert_eq!(bind(&mut single, socket, ANY, PORT).0, 0);
+    for peer in [NEAR_FIRST, NEAR_SECOND] {
+        let connected = connects(&mut single, socket, at(peer).into());
+        assert_eq!(connected, (0, Some(SocketAddr::new(FIRST.into(), PORT))));
+    }
+    // What comes to the other address is not its.
+    let mut datagram = [&[0, 9, 0x13, 0x88, 0, 10, 0, 0], b"hi".as_slice()].concat();
+    let ends = [NEAR_SECOND, SECOND].map(IpAddr::V6);
+    let pseudo = longshore_wire::checksum::Partial::of_pseudo(ends[0], ends[1], protocol::UDP, 10);
+    let sum = longshore_wire::checksum::Partial::of(&datagram);
+    let sum = pseudo.unwrap().plus(sum).finish();
+    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+    single.frame_in(&packets::packet(
+        (ends[0], ends[1]),
+        protocol::UDP,
+        &datagram,
+    ));
+    single.turn();
+    let is_told = |c: &Completion| {
+        matches!(
+            c,
+            Completion::Edges {
+                edges: Edges { rcv_edge: 1.., .. },
+                ..
+            }
+        )
+    };
+    assert!(!single.reported().iter().any(is_told));
+}
+
+/// Linux's errors where a socket of IPv6 has an address of the one version and its peer one of the
+/// other.
+#[test]
+fn no_connection_is_between_versions() {
+    let mapped = IpAddr::V6(SERVER.to_ipv6_mapped());
+    for kind in [SocketKind::Stream, SocketKind::Datagram] {
+        for (bound, peer, errno) in [
+            (mapped, IpAddr::V6(NEAR_FIRST), Some(FAMILY)),
+            (FIRST.into(), CLIENT.to_ipv6_mapped().into(), Some(101)),
+            (FIRST.into(), NEAR_FIRST.into(), None),
+            (mapped, CLIENT.to_ipv6_mapped().into(), None),
+        ] {
+            let mut single = both();
+            let socket = open(&mut single, kind);
+            assert_eq!(bind(&mut single, socket, bound, PORT).0, 0);
+            single.discard_completions();
+            single.ask(0, &connect_to(socket, at(peer)));
+            single.turn();
+            // A connection that is under way has no answer yet.
+            let answer = single.answer().filter(|errno| *errno != 0);
+            assert_eq!(answer, errno, "{kind:?} {bound} {peer}");
+        }
+    }
+}
+
+/// Of datagram sockets with one address and one peer, that gets what comes which was connected last.
+#[test]
+fn a_datagram_is_for_who_was_connected_last() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let sockets = [(); 2].map(|()| {
+        let socket = single.open(SocketKind::Datagram);
+        single.set(socket, OptionName::ReuseAddress, 1);
+        assert_eq!(bind(&mut single, socket, SERVER.into(), PORT).0, 0);
+        socket
+    });
+    for last in [0, 1, 0] {
+        assert_eq!(connects(&mut single, sockets[last], at(CLIENT).into()).0, 0);
+        single.discard_completions();
+        let datagram = [&[0, 9, 0x13, 0x88, 0, 10, 0, 0], b"hi".as_slice()].concat();
+        single.packet(protocol::UDP, &datagram);
+        single.turn();
+        let reported = single.reported();
+        let told = reported.iter().filter_map(|c| match c {
+            Completion::Edges { socket, .. } => Some(*socket),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [sockets[last]]);
+    }
+}
+
+/// Linux: a stream whose connection is over may be bound anew, one that has a connection may not.
+#[test]
+fn a_stream_that_is_over_may_be_bound() {
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = single.open(SocketKind::Stream);
+    let peer = SocketAddr::new(CLIENT.into(), FIRST_PORT);
+    single.ask(0, &connect_to(socket, peer));
+    single.turn();
+    let syn = single.sent().pop().expect("a SYN");
+    assert_eq!(bind(&mut single, socket, any, PORT).0, INVALID);
+    let reset = TcpHeader {
+        src_port: syn.dst_port,
+        dst_port: syn.src_port,
+        ..super::single::header(0, TcpFlags::RST | TcpFlags::ACK, syn.ack, syn.seq.add(1))
+    };
+    single.segment(&reset, &[]);
+    single.turn();
+    let bound = bind(&mut single, socket, any, PORT);
+    assert_eq!(bound, (0, Some(SocketAddr::new(any, PORT))));
+    // It has what it asked for: another has not.
+    assert_eq!(bind(&mut single, socket, any, PORT + 1).0, INVALID);
+    single.ask(0, &connect_to(socket, peer));
+    single.turn();
+    assert_eq!(single.sent().pop().expect("a SYN").src_port, PORT);
+}
