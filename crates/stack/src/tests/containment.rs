@@ -5,6 +5,7 @@
 use super::off_path::accepted;
 use super::single::{FIRST_PORT, SERVER, Single, header};
 use crate::at_work::AtWork;
+use crate::counters::Notice;
 use crate::requests::From;
 use crate::testing::{
     Wanted, panic_as_half_open_is_listed, panic_as_it_is_listed, panic_as_it_parts,
@@ -12,10 +13,10 @@ use crate::testing::{
 };
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{ACCEPT_RECORD, Arena, BlockFlags, EdgeFlags, Features, SocketState};
-use longshore_hostif::{Geometry, OpenFlags, Request, SocketId, SocketKind};
+use longshore_hostif::{Geometry, OpenFlags, OptionName, Request, SocketId, SocketKind};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 const GEOMETRY: Geometry = Geometry {
@@ -268,4 +269,106 @@ fn connections_hold_their_ports_after_a_panic_of_others() {
         assert_eq!(single.answer(), Some(ADDRESS_IN_USE), "{panics}");
         single.close(socket);
     }
+}
+
+/// The operator hears of each panic, and one in the work for a session that is not there is
+/// nobody's.
+#[test]
+fn a_panic_is_told_of_and_is_somebodys() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let ill = other_session(&mut single, 2_000);
+    assert_eq!(contained(&mut single, ill, || ()), [ill]);
+    let told = |single: &mut Single| std::mem::take(&mut single.stack.counters.notices);
+    let is_of = |notice: &Notice| matches!(notice, Notice::Panic { session } if *session == ill);
+    assert!(told(&mut single).iter().any(is_of));
+    single.listen();
+    single.bring(3, TcpFlags::SYN, SeqNumber(0));
+    let (_, key) = (0..64)
+        .map(|key| (single.stack.endpoints.half_open.get(key).is_some(), key))
+        .find(|(is_there, _)| *is_there)
+        .expect("a half-open connection");
+    single.stack.endpoints.sessions.at_work = AtWork::HalfOpen(key);
+    assert_eq!(single.stack.contain_panic(), Some(Vec::new()));
+    let is_half_open = |notice: &Notice| matches!(notice, Notice::PanicAtHalfOpen);
+    assert!(told(&mut single).iter().any(is_half_open));
+    for at_work in [AtWork::Nobodys, AtWork::Session(99), AtWork::Socket(9_999)] {
+        single.stack.endpoints.sessions.at_work = at_work;
+        assert_eq!(single.stack.contain_panic(), None);
+    }
+}
+
+/// What a session had beside its sockets goes with it: the groups that these were in, and what was
+/// still to be answered.
+#[test]
+fn nothing_is_left_of_a_session_that_was_taken_out() {
+    const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    let (ill, arena) = single.add_session(GEOMETRY, Features::empty());
+    let (tag, waiter) = (1, None);
+    let socket = open(&mut single, ill, &arena, SocketKind::Datagram);
+    let join = Request::Group {
+        socket,
+        tag,
+        waiter,
+        group: SocketAddr::new(GROUP.into(), 0).into(),
+        join: true,
+    };
+    ask(&mut single, ill, &join);
+    let socket = open(&mut single, ill, &arena, SocketKind::Stream);
+    let bind = Request::Bind {
+        socket,
+        tag,
+        waiter,
+        local: SocketAddr::new(SERVER.into(), 80).into(),
+    };
+    ask(&mut single, ill, &bind);
+    let is_member = |single: &Single| single.stack.link().groups.v4.contains(GROUP);
+    assert!(is_member(&single) && single.stack.late_binds().are_any());
+    assert_eq!(contained(&mut single, ill, || ()), [ill]);
+    assert!(!is_member(&single));
+    assert!(!single.stack.late_binds().are_any());
+}
+
+/// The tables of connections are those of the connections that there are: one between two sockets of
+/// the engine has its addresses still, and one that is over does not have them again.
+#[test]
+fn the_addresses_of_connections_are_theirs_after_a_panic_of_others() {
+    const NOT_AVAILABLE: u16 = 99;
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.turn();
+    // Its program holds it still.
+    let next = single.connect(7);
+    single.turn();
+    let reset = longshore_wire::tcp::TcpHeader {
+        flags: TcpFlags::RST,
+        ..next
+    };
+    single.segment(&reset, &[]);
+    single.turn();
+    let ill = other_session(&mut single, 2_000);
+    let connects = |single: &mut Single| {
+        let socket = single.open(SocketKind::Stream);
+        single.set(socket, OptionName::ReuseAddress, 1);
+        single.bind_to(socket, 5_000);
+        single.discard_completions();
+        single.connect_to_own(socket);
+        single.turn();
+        let refused = single.answer().filter(|errno| *errno != 0);
+        single.close(socket);
+        refused
+    };
+    let client = single.open(SocketKind::Stream);
+    single.set(client, OptionName::ReuseAddress, 1);
+    single.bind_to(client, 5_000);
+    single.connect_to_own(client);
+    single.turn();
+    assert_eq!(connects(&mut single), Some(NOT_AVAILABLE));
+    assert_eq!(contained(&mut single, ill, || ()), [ill]);
+    single.turn();
+    assert_eq!(connects(&mut single), Some(NOT_AVAILABLE));
+    single.sent();
+    single.bring(7, TcpFlags::SYN, SeqNumber(0));
+    assert!(single.answered().is_some(), "a connection anew");
 }
