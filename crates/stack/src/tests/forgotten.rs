@@ -207,3 +207,23 @@ fn connections_outlive_their_listener() {
     assert_eq!(single.stack.status().wait_count(), 0);
     assert!(is_free(&mut single, SocketKind::Stream, 80));
 }
+
+/// Linux: an attempt that its program ends before it has an answer, by `shutdown` of either half, leaves
+/// the address that was chosen for it.
+#[test]
+fn an_attempt_that_is_shut_down_leaves_its_address() {
+    for (flags, ip) in [
+        (EdgeFlags::empty(), SERVER.into()),
+        (EdgeFlags::SHUT_RD, ANY),
+        (EdgeFlags::SHUT_WR, ANY),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let socket = made(&mut single, Was::Connecting);
+        single.edges(socket, 0, flags);
+        single.turn();
+        let key = single.stack.endpoints.key_of(single.session(), socket);
+        let found = single.stack.endpoints.sockets.get(key.expect("a socket"));
+        let local = found.expect("a socket").bound.local();
+        assert_eq!(local, Some(SocketAddr::new(ip, PORT)), "{flags:?}");
+    }
+}

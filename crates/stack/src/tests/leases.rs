@@ -287,7 +287,7 @@ fn packets_go_where_the_server_says() {
     };
     let [far_net, net] = [FAR, NET].map(|ip| ip.octets()[..3].to_vec());
     let direct = Ipv4Addr::UNSPECIFIED;
-    let cases: [(&str, Vec<u8>, Hops); 6] = [
+    let cases: [(&str, Vec<u8>, Hops); 7] = [
         ("none", vec![], [Some(NEAR), None, None, None]),
         (
             "a router",
@@ -310,6 +310,11 @@ fn packets_go_where_the_server_says() {
             [Some(NEAR), Some(FAR), Some(OUTSIDE), Some(OUTSIDE)],
         ),
         (
+            "one on the link",
+            routes(&[route(&far_net, direct)]),
+            [Some(NEAR), Some(FAR), None, None],
+        ),
+        (
             "our own network, which is on the link",
             routes(&[route(&GIVEN.octets()[..3], ROUTER)]),
             [Some(NEAR), None, None, None],
@@ -319,6 +324,9 @@ fn packets_go_where_the_server_says() {
         let client = Client::settled(&options);
         let found = [NEAR, FAR, NET, OUTSIDE].map(|to| client.next_hop(to));
         assert_eq!(found, expected.map(|hop| hop.map(IpAddr::V4)), "{name}");
+        if expected[2].is_none() {
+            assert_eq!(client.next_hop(Ipv4Addr::UNSPECIFIED), None, "{name}");
+        }
         for (to, hop) in [(FAR, expected[1]), (NET, expected[2])] {
             assert_eq!(client.has_way(to), hop.is_some(), "{name}: {to}");
         }

@@ -182,3 +182,17 @@ fn a_stream_that_is_over_may_be_bound() {
     single.turn();
     assert_eq!(single.sent().pop().expect("a SYN").src_port, PORT);
 }
+
+/// SO_BINDTODEVICE: what receives by the link alone has the addresses of that.
+#[test]
+fn what_receives_by_the_link_has_its_addresses() {
+    let link = longshore_hostif::Interface::Link as u64;
+    for kind in [SocketKind::Stream, SocketKind::Datagram] {
+        for ip in [FIRST, SECOND] {
+            let mut single = both();
+            let socket = open(&mut single, kind);
+            single.set(socket, OptionName::Interface, link);
+            assert_eq!(bind(&mut single, socket, ip.into(), PORT).0, 0);
+        }
+    }
+}

@@ -220,12 +220,15 @@ fn another_address_is_made_where_one_is_taken() {
     let mut single = single();
     settle(&mut single);
     advertises(&mut single, 0, HOPS);
+    let of_link = |single: &Single| single.stack.link().addresses.link_local();
+    let own = of_link(&single);
     let first = made(&single)[0];
     comes(&mut single, &taken(first), &NdpOptions::default(), HOPS);
     settle(&mut single);
     let another = made(&single).into_iter().find(|own| *own != first);
     assert!(another.is_some());
     assert!(has_way(&single, NEAR));
+    assert_eq!(of_link(&single), own, "that of the link is another");
 }
 
 /// RFC 4862 section 5.4.2, RFC 3810 section 9.14.1: switches hear of an address's group before it is
