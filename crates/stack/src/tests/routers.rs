@@ -7,7 +7,7 @@ use super::single::Single;
 use crate::MissingAddress;
 use crate::counters::EngineDrop;
 use crate::link::automatic::Automatic;
-use longshore_hostif::{Features, HostSession};
+use longshore_hostif::{Features, HostSession, Request, SocketKind};
 use longshore_net::stable::Identifiers;
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_testbed::packets;
@@ -16,7 +16,7 @@ use longshore_wire::ipv4::protocol;
 use longshore_wire::ipv6::{self, HEADER_LEN, Ipv6Header, next_header};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use longshore_wire::{MacAddr, SeqNumber};
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -388,6 +388,18 @@ fn answers_have_the_hop_limit_that_the_router_says() {
         .collect();
     let [icmp, tcp] = [next_header::ICMPV6, protocol::TCP].map(|kind| (kind, SAID));
     assert_eq!(answers, [icmp, icmp, tcp]);
+    // So does what a socket sends that is opened from then on.
+    let socket = super::ipv6::open(&mut single, SocketKind::Stream);
+    let connect = Request::Connect {
+        socket,
+        tag: 1,
+        waiter: None,
+        peer: SocketAddr::new(FAR.into(), 80).into(),
+    };
+    single.ask(0, &connect);
+    single.turn();
+    let hops = sent(&mut single).into_iter().map(|(_, ip, _)| ip.hop_limit);
+    assert_eq!(hops.collect::<Vec<_>>(), [SAID]);
 }
 
 /// The port lets through what is for addresses of either version, one that is made of an
