@@ -4,6 +4,7 @@
 //! They are made of the options in `sources`, as libc makes them; what is wrong with a filter the
 //! option says.
 
+use super::groups::number;
 use super::sources::{GROUP_AT, GROUP_FILTER, MODE_AT, MODE4_AT, MOST6, MSFILTER, STORAGE};
 use crate::calls::options::get::getsockopt;
 use crate::calls::options::setsockopt;
@@ -27,11 +28,6 @@ fn put<const N: usize>(filter: &mut [u8], at: usize, value: [u8; N]) {
     if let Some(place) = filter.get_mut(at..at + N) {
         place.copy_from_slice(&value);
     }
-}
-
-fn number(filter: &[u8], at: usize) -> u32 {
-    let bytes = filter.get(at..).and_then(|rest| rest.first_chunk());
-    bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// A `group_filter`, and the level of its option. libc knows that by the address's family, or else
@@ -111,8 +107,8 @@ fn get<T>(
     if result == 0 {
         let told = filter.get(mode_at + 8..len as usize).unwrap_or_default();
         list.cast::<u8>().put_bytes(told);
-        mode.put(number(&filter, mode_at));
-        count.put(number(&filter, mode_at + 4));
+        mode.put(number(&filter, mode_at).unwrap_or(0));
+        count.put(number(&filter, mode_at + 4).unwrap_or(0));
     }
     Ok(result)
 }

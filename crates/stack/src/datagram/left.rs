@@ -9,16 +9,12 @@ use crate::bytes::{part, put};
 use crate::send_stamps::{AskedOfDatagram, SendStamps};
 use crate::socket::Socket;
 use longshore_hostif::ERROR_PAYLOAD;
+use longshore_wire::MacAddr;
+use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::ipv4::{Ipv4Header, protocol};
 use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::udp::{self, UdpHeader};
 use std::io::IoSlice;
-
-/// Bytes of an Ethernet header, and where the type stands in it.
-const ETHERNET: usize = 14;
-const TYPE_AT: usize = 12;
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86dd;
 
 /// A datagram that has left.
 pub(super) struct LeftPacket<'a> {
@@ -49,9 +45,12 @@ impl LeftPacket<'_> {
             payload_len: len as u16,
             checksum: 0,
         };
-        let (ethernet_type, mut at) = (self.write_ip(bytes, len), ETHERNET);
-        put(bytes, TYPE_AT, &ethernet_type.to_be_bytes());
-        at += self.addresses.header_len();
+        let link = EthernetHeader {
+            destination: MacAddr::default(),
+            source: MacAddr::default(),
+            ether_type: self.write_ip(bytes, len),
+        };
+        let mut at = link.emit(bytes) + self.addresses.header_len();
         let mut ports_and_len = [0; udp::HEADER_LEN];
         header.emit(&mut ports_and_len);
         put(bytes, at, &ports_and_len);
@@ -65,7 +64,7 @@ impl LeftPacket<'_> {
     }
 
     /// Writes the IP header of a datagram with `len` bytes; its type in an Ethernet header.
-    fn write_ip(&self, bytes: &mut [u8; ERROR_PAYLOAD], len: usize) -> u16 {
+    fn write_ip(&self, bytes: &mut [u8; ERROR_PAYLOAD], len: usize) -> EtherType {
         let payload_len = (udp::HEADER_LEN + len) as u16;
         match *self.addresses {
             AddressPair::V4 { from, to } => {
@@ -81,8 +80,8 @@ impl LeftPacket<'_> {
                     source: from,
                     destination: to,
                 };
-                ip.emit(&mut bytes[ETHERNET..]);
-                TYPE_IPV4
+                ip.emit(&mut bytes[ethernet::HEADER_LEN..]);
+                EtherType::Ipv4
             }
             AddressPair::V6 { from, to } => {
                 let ip = Ipv6Header {
@@ -94,8 +93,8 @@ impl LeftPacket<'_> {
                     source: from,
                     destination: to,
                 };
-                ip.emit(&mut bytes[ETHERNET..]);
-                TYPE_IPV6
+                ip.emit(&mut bytes[ethernet::HEADER_LEN..]);
+                EtherType::Ipv6
             }
         }
     }
@@ -104,6 +103,10 @@ impl LeftPacket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where the type stands in an Ethernet header, and its end.
+    const TYPE_AT: usize = 12;
+    const ETHERNET: usize = 14;
 
     /// As far as it fits.
     #[test]
