@@ -67,6 +67,7 @@ static int sleeps(pid_t id) {
 static void await_sleep(struct waiter *w) {
   for (int i = 0; i < WAYS; i++)
     for (int seen = 0; seen < 20;) {
+      IS(w[i].found, 0); /* it waits, and nothing has come */
       seen = w[i].id && sleeps(w[i].id) ? seen + 1 : 0;
       sleep_ms(1);
     }
@@ -100,6 +101,9 @@ static void writers(void) {
     EACH_PAIR(mine, far) {
       static char much[1 << 16];
       signal(SIGPIPE, SIG_IGN);
+      /* It does not grow: what is left of the window may be used late (RFC 9293 3.8.6.2.1), and a
+       * buffer that grows when that is acknowledged has room. */
+      set(mine, SOL_SOCKET, SO_SNDBUF, 1 << 16);
       /* Until there is no room for long, nor any to come: what is on its way takes some. */
       for (int quiet = 0; quiet < 50;) {
         int sent = send(mine, much, sizeof much, MSG_DONTWAIT) > 0;
