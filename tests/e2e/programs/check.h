@@ -396,12 +396,17 @@ static inline int queue(int fd, int request) {
   return n;
 }
 
-/* Whether segments of this connection are in flight. */
-static inline int is_in_flight(int fd) {
-  struct tcp_info info = {0};
-  socklen_t n = sizeof info;
-  SYS(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n));
-  return info.tcpi_unacked != 0;
+/* Whether segments of this connection are in flight, or the far end has room for more: less
+ * than a segment is sent there only after some tenths of a second. */
+static inline int makes_room(int fd) {
+  union {
+    struct tcp_info info;
+    uint32_t words[64];
+  } told = {0};
+  enum { SND_WND = 228 / 4 }; /* which headers of older systems do not name */
+  socklen_t n = sizeof told;
+  SYS(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &told, &n));
+  return told.info.tcpi_unacked != 0 || told.words[SND_WND] != 0;
 }
 
 /* Writes, in pieces of `piece` bytes, until there is room neither here nor at the far end,
@@ -422,7 +427,7 @@ static inline size_t fill(int fd, size_t piece) {
     if (all != before || queued != last)
       quiet_since = now();
     last = queued;
-    if (now() - quiet_since > (is_in_flight(fd) ? 1.5 : 0.3))
+    if (now() - quiet_since > (makes_room(fd) ? 1.5 : 0.3))
       return all;
     if (now() > end)
       FAIL("there is still room after %zu bytes", all);
