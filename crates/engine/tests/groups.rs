@@ -6,8 +6,8 @@ mod common;
 use common::engines::{Running, start};
 use common::{Host, TIMEOUT};
 use longshore_hostif::{
-    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Request, SocketId, SocketKind,
-    SourceRequest,
+    Address, DATAGRAM_HEADER, DatagramRecord, GROUP_BYTES, Loopback, Numbered, Request, SocketId,
+    SocketKind, SourceRequest,
 };
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Port, TxFrame};
@@ -343,7 +343,7 @@ fn ipv6_sources_are_told_of() {
     let socket = member6(&mut host);
     let [one, two]: [Ipv6Addr; 2] = ["fd00::a", "2001:db8::b"].map(|s| s.parse().unwrap());
     let mut change = |source: Ipv6Addr, change| {
-        let named = |ip: Ipv6Addr| Address::from(SocketAddr::new(ip.into(), 0));
+        let named = |ip: Ipv6Addr| Numbered::new(ip.into(), 0);
         host.call(|tag| Request::Sources {
             socket,
             tag,

@@ -5,9 +5,9 @@
 
 use crate::datagram::Datagrams;
 use crate::errors::SocketError;
-use longshore_hostif::{Address, Request, SourceRequest};
+use longshore_hostif::{Address, Numbered, Request, SourceRequest};
 use rustix::io::Errno;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The number of this process's next list, by which the engine tells those of its threads apart.
@@ -99,8 +99,8 @@ impl Datagrams<'_> {
         (source, place): (IpAddr, u16),
         change: SourceRequest,
     ) -> Result<(u64, Address), SocketError> {
-        let group = Address::from(SocketAddr::new(group, number));
-        let source = Address::from(SocketAddr::new(source, place));
+        let group = Numbered::new(group, number);
+        let source = Numbered::new(source, place);
         let answer = self.socket.call(|socket, tag, waiter| Request::Sources {
             socket,
             tag,

@@ -1,6 +1,6 @@
 //! Socket addresses as they cross: three words.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 const FAMILY_V4: u64 = 4;
 const FAMILY_V6: u64 = 6;
@@ -50,11 +50,48 @@ impl From<Option<SocketAddr>> for Address {
     }
 }
 
+/// A group or one of its sources, with a number in the place of the port
+/// ([`SourceRequest`](crate::SourceRequest)). It crosses as an [`Address`] does, without a scope;
+/// here it is small, so that no other request takes more room for its sake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Numbered {
+    /// One of IPv4 is mapped.
+    ip: Ipv6Addr,
+    number: u16,
+}
+
+impl Numbered {
+    /// This address, with this number.
+    pub fn new(ip: IpAddr, number: u16) -> Self {
+        let ip = match ip {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        Self { ip, number }
+    }
+
+    /// The address, of IPv4 if it is one that is mapped, and the number.
+    pub fn get(self) -> (IpAddr, u16) {
+        (self.ip.to_canonical(), self.number)
+    }
+
+    /// What an address of these words stands for, if it is well formed.
+    pub fn from_address(address: Address) -> Option<Self> {
+        let address = address.get()?;
+        Some(Self::new(address.ip(), address.port()))
+    }
+}
+
+impl From<Numbered> for Address {
+    fn from(numbered: Numbered) -> Self {
+        SocketAddr::from(numbered.get()).into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::net::IpAddr;
 
     proptest! {
         #[test]
@@ -70,6 +107,20 @@ mod tests {
         fn any_words_are_survived(words: [u64; 3]) {
             let _ = Address(words).get();
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_numbered_one_comes_back_as_it_went(ip: IpAddr, number: u16) {
+            let numbered = Numbered::new(ip, number);
+            prop_assert_eq!(numbered.get(), (ip.to_canonical(), number));
+            prop_assert_eq!(Numbered::from_address(numbered.into()), Some(numbered));
+        }
+    }
+
+    #[test]
+    fn no_address_has_a_number() {
+        assert_eq!(Numbered::from_address(Address::NONE), None);
     }
 
     #[test]

@@ -10,13 +10,15 @@ mod codec;
 mod data;
 mod length;
 mod request;
+mod source_request;
 
 pub(crate) use data::{DATA_AT, Data};
 pub(crate) use length::{ImmediateIn, are_near};
 
 pub use data::MOST_DATA;
+pub use source_request::SourceRequest;
 
-use super::{Address, FileExtent, MAX_IMMEDIATE, SocketId};
+use super::{Address, FileExtent, MAX_IMMEDIATE, Numbered, SocketId};
 
 /// A descriptor that does not mean anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -42,53 +44,6 @@ pub enum SocketKind {
     Stream = 1,
     /// A UDP socket.
     Datagram = 2,
-}
-
-/// What is asked of the sources that a socket receives of a group (RFC 3678; interface version 24).
-///
-/// A list takes as many requests as it has sources: each is proposed with its place in the list as
-/// port, and what then sets the list has their number there. All of them have the number of the
-/// list as port of the group, by which lists of several threads are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SourceRequest {
-    /// The source is received no longer (MCAST_LEAVE_SOURCE_GROUP).
-    Leave = 0,
-    /// The source is received, too; the group is joined if it was not (MCAST_JOIN_SOURCE_GROUP).
-    Join = 1,
-    /// The source is received again (MCAST_UNBLOCK_SOURCE).
-    Unblock = 2,
-    /// The source is received no longer, and all others are (MCAST_BLOCK_SOURCE).
-    Block = 3,
-    /// The next source of a list that is to be set.
-    Propose = 4,
-    /// The sources proposed are received, and no others (MCAST_MSFILTER): without any, the group is
-    /// left.
-    Include = 5,
-    /// All sources are received but those proposed.
-    Exclude = 6,
-    /// Which sources are received: the answer has the source whose place in the list is the port
-    /// asked for, if there is one, as its address; its value is 1 if the sources listed are
-    /// those that are received, or else 0, and from bit 8 on how many there are.
-    Ask = 7,
-}
-
-impl SourceRequest {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Leave,
-        Self::Join,
-        Self::Unblock,
-        Self::Block,
-        Self::Propose,
-        Self::Include,
-        Self::Exclude,
-        Self::Ask,
-    ];
-
-    fn from_raw(raw: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(raw)).copied()
-    }
 }
 
 bitflags::bitflags! {
@@ -444,8 +399,8 @@ pub enum Request {
         socket: SocketId,
         tag: u32,
         waiter: Option<u16>,
-        group: Address,
-        source: Address,
+        group: Numbered,
+        source: Numbered,
         change: SourceRequest,
     },
     /// A datagram to `to` was refused since it was too long (interface version 22): a report of
@@ -483,6 +438,9 @@ pub enum Request {
     /// This process has it no longer.
     Unsubscribe { socket: SocketId },
 }
+
+// Each call of a program moves one or two of them.
+const _: () = assert!(size_of::<Request>() <= 56);
 
 /// Where the streams stand, as the adapter tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

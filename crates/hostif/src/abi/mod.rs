@@ -23,7 +23,7 @@ mod routes;
 mod versions;
 mod worker;
 
-pub use address::Address;
+pub use address::{Address, Numbered};
 pub use block::{
     BlockFlags, MAX_WAITERS, NotSent, Notice, OwnersSignal, Raised, SMALL_SEND_BUFFER, Sending,
     SocketBlock, SocketState, StreamReceiveHalf, StreamSendHalf, is_memory_writable, is_writable,

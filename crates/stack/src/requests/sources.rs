@@ -8,29 +8,25 @@ use crate::link::Link;
 use crate::request_error::RequestError;
 use crate::socket::Datagram;
 use crate::source_filters::{Membership, Proposed, most_sources};
-use longshore_hostif::{Address, SourceRequest};
+use longshore_hostif::{Address, Numbered, SourceRequest};
 use longshore_net::groups::Mode;
 use longshore_tcp::Instant;
 use std::net::{IpAddr, SocketAddr};
 
 impl Setup<'_> {
     /// Does what the process of `channel` asks of the sources from which the socket of `key`
-    /// receives a group: of these names, the ports say more ([`SourceRequest`]).
+    /// receives a group: of these names, the numbers say more ([`SourceRequest`]).
     pub(crate) fn change_sources(
         &mut self,
         key: u32,
         channel: u16,
-        (group, source): (Address, Address),
+        (group, source): (Numbered, Numbered),
         change: SourceRequest,
     ) -> Result<(u64, Address), RequestError> {
         use SourceRequest as R;
         let socket = self.endpoints.sockets.get_mut(key);
         let socket = socket.ok_or(RequestError::NoSocket)?;
-        let name = |address: Address| {
-            let address = address.get().ok_or(RequestError::Invalid)?;
-            Ok((address.ip().to_canonical(), address.port()))
-        };
-        let ((group, number), (source, place)) = (name(group)?, name(source)?);
+        let ((group, number), (source, place)) = (group.get(), source.get());
         if !group.is_multicast() || group.is_ipv4() != source.is_ipv4() {
             return Err(RequestError::Invalid);
         }

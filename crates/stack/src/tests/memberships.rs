@@ -8,8 +8,8 @@ use crate::counters::EngineDrop;
 use crate::link::automatic::Automatic;
 use longshore_frames::TxFrame;
 use longshore_hostif::{
-    Address, BlockFlags, Completion, DATAGRAM_HEADER, DatagramRecord, Edges, Features, OpenFlags,
-    OptionName, Request, SocketId, SocketKind, SocketState, SourceRequest,
+    Address, BlockFlags, Completion, DATAGRAM_HEADER, DatagramRecord, Edges, Features, Numbered,
+    OpenFlags, OptionName, Request, SocketId, SocketKind, SocketState, SourceRequest,
 };
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_testbed::packets;
@@ -108,7 +108,8 @@ fn change(single: &mut Single, socket: SocketId, group: Ipv6Addr, join: bool) {
 /// As `change`, of one source of [`GROUP`].
 fn change_source(single: &mut Single, socket: SocketId, source: Ipv6Addr, change: SourceRequest) {
     single.discard_completions();
-    let (group, source) = (named(GROUP, 0), named(source, 0));
+    let group = Numbered::new(GROUP.into(), 0);
+    let source = Numbered::new(source.into(), 0);
     let (tag, waiter) = (1, None);
     single.ask(
         0,

@@ -4,12 +4,14 @@
 use super::groups::{GROUP, change, comes_from, member};
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, Single};
-use longshore_hostif::{Address, Completion, OptionName, Request, SocketId, SourceRequest};
+use longshore_hostif::{
+    Address, Completion, Numbered, OptionName, Request, SocketId, SourceRequest,
+};
 use longshore_testbed::packets::ipv4;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::membership::Record;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use SourceRequest::{Ask, Block, Exclude, Include, Join, Leave, Propose, Unblock};
 
@@ -18,15 +20,15 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 77);
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const GROUP6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 7));
 
-fn named(ip: impl Into<IpAddr>, port: u16) -> Address {
-    SocketAddr::new(ip.into(), port).into()
+fn named(ip: impl Into<IpAddr>, number: u16) -> Numbered {
+    Numbered::new(ip.into(), number)
 }
 
 /// Asks for something of a group's sources: the error, the value and the address of the answer.
 fn ask(
     single: &mut Single,
     socket: SocketId,
-    (group, source): (Address, Address),
+    (group, source): (Numbered, Numbered),
     change: SourceRequest,
 ) -> (u16, u64, Address) {
     single.discard_completions();

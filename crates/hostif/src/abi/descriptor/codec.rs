@@ -7,7 +7,7 @@ use super::{
     BadDescriptor, Completion, EdgeFlags, Edges, OpenFlags, OptionName, Query, Request, SocketKind,
     SourceRequest,
 };
-use crate::abi::{Address, FileExtent, SocketId};
+use crate::abi::{Address, FileExtent, Numbered, SocketId};
 use longshore_ring::spsc::Message;
 
 pub(super) mod kind {
@@ -85,6 +85,9 @@ impl Fields<'_> {
     }
     fn address(&self, at: usize) -> Address {
         Address([self.word(at), self.word(at + 1), self.word(at + 2)])
+    }
+    fn numbered(&self, at: usize) -> Option<Numbered> {
+        Numbered::from_address(self.address(at))
     }
     fn bad(&self, field: &'static str) -> BadDescriptor {
         BadDescriptor::Field {
@@ -165,8 +168,8 @@ impl Request {
                 change,
                 ..
             } => {
-                m[2..5].copy_from_slice(&group.0);
-                m[5..8].copy_from_slice(&source.0);
+                m[2..5].copy_from_slice(&Address::from(group).0);
+                m[5..8].copy_from_slice(&Address::from(source).0);
                 (kind::SOURCES, change as u8)
             }
             Self::TooLong { to, .. } => {
@@ -323,8 +326,8 @@ impl Request {
                 socket,
                 tag,
                 waiter,
-                group: f.address(2),
-                source: f.address(5),
+                group: f.numbered(2).ok_or(f.bad("group"))?,
+                source: f.numbered(5).ok_or(f.bad("source"))?,
                 change: SourceRequest::from_raw(f.flags()).ok_or(f.bad("flags"))?,
             },
             kind::TOO_LONG => Self::TooLong {

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::net::IpAddr;
 
 fn socket() -> impl Strategy<Value = SocketId> {
     any::<(u32, u32)>().prop_map(|(index, generation)| SocketId { index, generation })
@@ -9,6 +10,10 @@ fn socket() -> impl Strategy<Value = SocketId> {
 
 fn address() -> impl Strategy<Value = Address> {
     any::<[u64; 3]>().prop_map(Address)
+}
+
+fn numbered() -> impl Strategy<Value = Numbered> {
+    any::<(IpAddr, u16)>().prop_map(|(ip, number)| Numbered::new(ip, number))
 }
 
 fn waiter() -> impl Strategy<Value = Option<u16>> {
@@ -145,7 +150,7 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
             socket(),
             any::<u32>(),
             waiter(),
-            (address(), address(), 0..SourceRequest::ALL.len())
+            (numbered(), numbered(), 0..SourceRequest::ALL.len())
         )
             .prop_map(
                 |(socket, tag, waiter, (group, source, change))| Request::Sources {

@@ -204,7 +204,7 @@ fn name_and_fields(value: &dyn Debug) -> (String, String) {
     (text[..end].into(), fields.join(", "))
 }
 
-/// The kinds that a decoder knows. A message whose third word is 1 is well formed in all.
+/// The kinds that a decoder knows.
 fn kinds<T: Debug>(decode: impl Fn(u64) -> Option<T>) -> Vec<Vec<String>> {
     let known = (0..=255).filter_map(|kind| {
         let (name, fields) = name_and_fields(&decode(kind)?);
@@ -215,10 +215,13 @@ fn kinds<T: Debug>(decode: impl Fn(u64) -> Option<T>) -> Vec<Vec<String>> {
 
 #[test]
 fn every_descriptor_is_documented() {
+    // Well formed in all, but that one of two addresses takes those of IPv4.
     let message = |kind| [kind, 0, 1, 0, 0, 0, 0, 0];
+    let addresses = |kind| [kind, 0, 4, 0, 0, 4, 0, 0];
     let request = |kind| match Request::decode(&message(kind)) {
         Err(BadDescriptor::Kind(_)) => None,
-        known => Some(known.unwrap()),
+        Err(BadDescriptor::Field { .. }) => Some(Request::decode(&addresses(kind)).unwrap()),
+        Ok(known) => Some(known),
     };
     let data = |kind| Data::decode(&[kind | 1 << 16, 0, 1 << 32, 0, 0, 0, 0, 0]);
     let completion = |kind| match Completion::decode(&message(kind)) {

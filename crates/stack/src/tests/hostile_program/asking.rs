@@ -4,9 +4,9 @@
 use super::super::single::SERVER;
 use super::{Hostile, PORT};
 use longshore_hostif::{
-    Address, EdgeFlags, FileExtent, OptionName, Query, Request, SocketId, SourceRequest,
+    Address, EdgeFlags, FileExtent, Numbered, OptionName, Query, Request, SocketId, SourceRequest,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// All that there are.
@@ -115,14 +115,20 @@ impl Hostile {
         }
     }
 
+    fn numbered_group(&mut self) -> Numbered {
+        let group = self.group();
+        Numbered::from_address(group).unwrap_or(Numbered::new(Ipv4Addr::UNSPECIFIED.into(), 0))
+    }
+
     /// A source at a place in a list, or anything.
-    fn source(&mut self) -> Address {
+    fn source(&mut self) -> Numbered {
         let (last, place) = (self.numbers.below(5), self.numbers.below(3) as u16);
-        match self.numbers.below(6) {
-            0 => self.address(),
-            1 => SocketAddr::new([0xfd00, 0, 0, 0, 0, 0, 0, last as u16].into(), place).into(),
-            _ => SocketAddr::new([10, 0, 0, last as u8].into(), place).into(),
-        }
+        let ip = match self.numbers.below(6) {
+            0 => return self.numbered_group(),
+            1 => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last as u16]),
+            _ => IpAddr::from([10, 0, 0, last as u8]),
+        };
+        Numbered::new(ip, place)
     }
 
     fn address(&mut self) -> Address {
@@ -226,7 +232,7 @@ impl Hostile {
                 socket,
                 tag,
                 waiter,
-                group: self.group(),
+                group: self.numbered_group(),
                 source: self.source(),
                 change: self.numbers.pick(&SourceRequest::ALL),
             },

@@ -5,10 +5,10 @@ use super::memory::settle;
 use crate::guest::{Guest, store};
 use crate::random::Random;
 use longshore_hostif::{
-    Address, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, OpenFlags, OptionName, Query, RING,
-    Request, STREAM_MAX, SocketId, SocketKind, SourceRequest,
+    Address, CHUNK, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Numbered, OpenFlags, OptionName,
+    Query, RING, Request, STREAM_MAX, SocketId, SocketKind, SourceRequest,
 };
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,11 @@ fn address(random: &mut Random) -> Address {
         1 => SocketAddr::from((std::net::Ipv4Addr::from(ip).to_ipv6_mapped(), port)).into(),
         _ => SocketAddr::from((ip, port)).into(),
     }
+}
+
+fn numbered(random: &mut Random) -> Numbered {
+    let address = address(random);
+    Numbered::from_address(address).unwrap_or(Numbered::new(Ipv4Addr::BROADCAST.into(), 0))
 }
 
 /// Any request, with fields that are now right, now wrong.
@@ -113,8 +118,8 @@ fn request(random: &mut Random, sockets: &[SocketId]) -> Request {
             socket,
             tag,
             waiter,
-            group: address(random),
-            source: address(random),
+            group: numbered(random),
+            source: numbered(random),
             change: random.of(&SourceRequest::ALL),
         },
         13 => Request::TooLong {
