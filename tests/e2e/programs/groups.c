@@ -1,23 +1,12 @@
 /* What goes to more than one station: IPv4 broadcasts, and groups of both versions. */
-#include "check.h"
 #include <ifaddrs.h>
 #include <net/if.h>
 
 #define GROUP "239.77.1.2"
+#include "group_traffic.h"
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
-
-static int udp(void) { return SYS(socket(AF_INET, SOCK_DGRAM, 0)); }
-
-/* One of mine on a port of all addresses. */
-static int on_all(struct sockaddr_in *at) {
-  int fd = udp();
-  struct sockaddr_in a = address("0.0.0.0", 0);
-  SYS(bind(fd, A(a)));
-  *at = name_of(fd);
-  return fd;
-}
 
 static struct ip_mreqn membership(const char *group, const char *ip) {
   struct ip_mreqn m = {0};
@@ -34,40 +23,6 @@ static int join(int fd, const char *group) {
 static int leave(int fd, const char *group) {
   struct ip_mreqn m = membership(group, my_ip());
   return setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &m, sizeof m);
-}
-
-/* One of the far end that sends to groups by its interface. */
-static int far_sender(void) {
-  int fd = far_socket(SOCK_DGRAM);
-  SYS(far_bind(fd, address(far_ip(), 0)));
-  struct in_addr by = address(far_ip(), 0).sin_addr;
-  SYS(far_in_kernel() ? syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by)
-                      : setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by));
-  return fd;
-}
-
-static void far_says(int fd, const char *text, struct sockaddr_in to) {
-  ssize_t n = strlen(text);
-  IS(far_in_kernel() ? syscall(SYS_sendto, fd, text, n, 0, &to, sizeof to)
-                     : sendto(fd, text, n, 0, A(to)),
-     n);
-}
-
-static void hears(int fd, const char *text) {
-  char buf[64];
-  IS(ready(fd, POLLIN, 10000), POLLIN);
-  IS(recv(fd, buf, sizeof buf, 0), strlen(text));
-  OK(memcmp(buf, text, strlen(text)) == 0);
-}
-
-static void hears_nothing(int fd) {
-  char c;
-  sleep_ms(100);
-  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
-}
-
-static struct sockaddr_in in_group(struct sockaddr_in at) {
-  return address(GROUP, ntohs(at.sin_port));
 }
 
 static void a_group_is_heard_while_it_is_joined(void) {

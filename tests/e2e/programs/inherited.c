@@ -254,7 +254,66 @@ static void beside_busy_threads(void) {
   }
 }
 
+/* --- What a child does with what is registered ------------------------------- */
+
+static int unbound, quiet[2];
+
+static void bind_for_all(void) {
+  struct sockaddr_in any = address("0.0.0.0", 0);
+  SYS(bind(unbound, A(any)));
+}
+
+/* It is bound for the kernel's addresses, too, by the child: still one is told once of it. */
+static void a_child_binds(void) {
+  for (int way = 0; way < WAYS; way++) {
+    if (way == BY_VFORK)
+      continue;
+    struct sockaddr_in nobody = unserved_address();
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT}, told[4];
+    ep = SYS(epoll_create1(EPOLL_CLOEXEC));
+    unbound = SYS(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, unbound, &e));
+    FAILS(connect(unbound, A(nobody)), EINPROGRESS);
+    OK(ready(unbound, POLLIN, 5000) & POLLERR);
+    joined(child_by(way, bind_for_all));
+    int n = SYS(epoll_wait(ep, told, 4, 5000));
+    if (n != 1)
+      FAIL("%s: %d events", WAY[way], n);
+    OK(told[0].events & EPOLLERR);
+    SYS(close(ep)), SYS(close(unbound));
+  }
+}
+
+static void register_pipe(void) {
+  struct epoll_event e = {.events = EPOLLIN, .data.fd = quiet[0]};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, quiet[0], &e));
+}
+
+/* Its parent is told of that, too, beside a connection that stays ready. */
+static void a_child_registers(void) {
+  for (int way = 0; way < WAYS; way++) {
+    if (way == BY_VFORK)
+      continue;
+    set_up();
+    SYS(pipe(quiet));
+    SYS(write(quiet[1], "", 1));
+    send_all(far[0], "x", 1);
+    OK(ready(mine[0], POLLIN, 5000));
+    joined(child_by(way, register_pipe));
+    struct epoll_event e = {0};
+    for (int waits = 0; e.data.fd != quiet[0]; waits++) {
+      if (waits == 100)
+        FAIL("%s: the pipe is not reported", WAY[way]);
+      IS(epoll_wait(ep, &e, 1, 5000), 1);
+    }
+    SYS(close(quiet[0])), SYS(close(quiet[1]));
+    tear_down();
+  }
+}
+
 const struct check CHECKS[] = {
+    {"a_child_binds", a_child_binds},
+    {"a_child_registers", a_child_registers},
     {"childs_copy", childs_copy},
     {"both_wait", both_wait},
     {"beside_busy_threads", beside_busy_threads},

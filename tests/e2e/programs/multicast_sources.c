@@ -1,24 +1,14 @@
 /* From which sources a group is received (RFC 3678): the options of IPv4, those of either version,
  * libc's functions, and what each of them refuses. */
-#include "check.h"
 #include <ifaddrs.h>
 #include <net/if.h>
 
 #define GROUP "239.77.5.2"
+#include "group_traffic.h"
 #define GROUP6 "ff15::7705"
 /* One that nobody has. */
 #define OTHER "192.0.2.9"
 #define OTHER6 "2001:db8::9"
-
-static int udp(void) { return SYS(socket(AF_INET, SOCK_DGRAM, 0)); }
-
-static int on_all(struct sockaddr_in *at) {
-  int fd = udp();
-  struct sockaddr_in a = address("0.0.0.0", 0);
-  SYS(bind(fd, A(a)));
-  *at = name_of(fd);
-  return fd;
-}
 
 static struct in_addr ip(const char *text) { return address(text, 0).sin_addr; }
 
@@ -109,54 +99,24 @@ static void is_received(int fd, const char *group, int mode, int count, const ch
   }
 }
 
-static int far_sender(void) {
-  int fd = far_socket(SOCK_DGRAM);
-  SYS(far_bind(fd, address(far_ip(), 0)));
-  struct in_addr by = ip(far_ip());
-  SYS(far_in_kernel() ? syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by)
-                      : setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by));
-  return fd;
-}
-
-static void far_says(int fd, const char *text, struct sockaddr_in at) {
-  struct sockaddr_in to = address(GROUP, ntohs(at.sin_port));
-  ssize_t n = strlen(text);
-  IS(far_in_kernel() ? syscall(SYS_sendto, fd, text, n, 0, &to, sizeof to)
-                     : sendto(fd, text, n, 0, A(to)),
-     n);
-}
-
-static void hears(int fd, const char *text) {
-  char buf[64];
-  IS(ready(fd, POLLIN, 10000), POLLIN);
-  IS(recv(fd, buf, sizeof buf, 0), strlen(text));
-  OK(memcmp(buf, text, strlen(text)) == 0);
-}
-
-static void hears_nothing(int fd) {
-  char c;
-  sleep_ms(100);
-  FAILS(recv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
-}
-
 static void sources_that_are_included_are_heard(void) {
   struct sockaddr_in at;
   int fd = on_all(&at), far = far_sender();
   SYS(change(fd, IP_ADD_SOURCE_MEMBERSHIP, GROUP, OTHER));
-  far_says(far, "other", at);
+  far_says(far, "other", in_group(at));
   hears_nothing(fd);
   SYS(change(fd, IP_ADD_SOURCE_MEMBERSHIP, GROUP, far_ip()));
-  far_says(far, "far", at);
+  far_says(far, "far", in_group(at));
   hears(fd, "far");
   SYS(change(fd, IP_DROP_SOURCE_MEMBERSHIP, GROUP, far_ip()));
-  far_says(far, "gone", at);
+  far_says(far, "gone", in_group(at));
   hears_nothing(fd);
   /* With the last one, the group is left. */
   SYS(change(fd, IP_DROP_SOURCE_MEMBERSHIP, GROUP, OTHER));
   FAILS(leave(fd), EADDRNOTAVAIL);
   SYS(change(fd, IP_ADD_SOURCE_MEMBERSHIP, GROUP, far_ip()));
   SYS(leave(fd));
-  far_says(far, "left", at);
+  far_says(far, "left", in_group(at));
   hears_nothing(fd);
 }
 
@@ -165,13 +125,13 @@ static void sources_that_are_blocked_are_not_heard(void) {
   int fd = on_all(&at), far = far_sender();
   SYS(join(fd));
   SYS(change(fd, IP_BLOCK_SOURCE, GROUP, OTHER));
-  far_says(far, "far", at);
+  far_says(far, "far", in_group(at));
   hears(fd, "far");
   SYS(change(fd, IP_BLOCK_SOURCE, GROUP, far_ip()));
-  far_says(far, "blocked", at);
+  far_says(far, "blocked", in_group(at));
   hears_nothing(fd);
   SYS(change(fd, IP_UNBLOCK_SOURCE, GROUP, far_ip()));
-  far_says(far, "again", at);
+  far_says(far, "again", in_group(at));
   hears(fd, "again");
 }
 
@@ -179,20 +139,20 @@ static void the_options_of_both_versions_do_the_same(void) {
   struct sockaddr_in at;
   int fd = on_all(&at), far = far_sender();
   SYS(change_any(fd, MCAST_JOIN_SOURCE_GROUP, GROUP, OTHER));
-  far_says(far, "other", at);
+  far_says(far, "other", in_group(at));
   hears_nothing(fd);
   SYS(change_any(fd, MCAST_JOIN_SOURCE_GROUP, GROUP, far_ip()));
-  far_says(far, "far", at);
+  far_says(far, "far", in_group(at));
   hears(fd, "far");
   SYS(change_any(fd, MCAST_LEAVE_SOURCE_GROUP, GROUP, OTHER));
   SYS(change_any(fd, MCAST_LEAVE_SOURCE_GROUP, GROUP, far_ip()));
   FAILS(leave(fd), EADDRNOTAVAIL);
   SYS(join(fd));
   SYS(change_any(fd, MCAST_BLOCK_SOURCE, GROUP, far_ip()));
-  far_says(far, "blocked", at);
+  far_says(far, "blocked", in_group(at));
   hears_nothing(fd);
   SYS(change_any(fd, MCAST_UNBLOCK_SOURCE, GROUP, far_ip()));
-  far_says(far, "again", at);
+  far_says(far, "again", in_group(at));
   hears(fd, "again");
 }
 
@@ -207,16 +167,16 @@ static void each_socket_has_its_own_sources(void) {
   }
   /* What nobody receives does not come to those either that hear what others have joined. */
   SYS(change(fds[0], IP_ADD_SOURCE_MEMBERSHIP, GROUP, OTHER));
-  far_says(far, "nobody", at);
+  far_says(far, "nobody", in_group(at));
   for (int i = 0; i < 3; i++)
     hears_nothing(fds[i]);
   SYS(change(fds[1], IP_ADD_SOURCE_MEMBERSHIP, GROUP, far_ip()));
-  far_says(far, "one", at);
+  far_says(far, "one", in_group(at));
   hears_nothing(fds[0]);
   hears(fds[1], "one");
   hears(fds[2], "one");
   set(fds[2], IPPROTO_IP, IP_MULTICAST_ALL, 0);
-  far_says(far, "member", at);
+  far_says(far, "member", in_group(at));
   hears_nothing(fds[0]);
   hears(fds[1], "member");
   hears_nothing(fds[2]);
@@ -231,17 +191,17 @@ static void lists_are_set_and_told(void) {
   is_received(fd, GROUP, MCAST_EXCLUDE, 0, two);
   SYS(set_filter(fd, GROUP, MCAST_INCLUDE, 2, two));
   is_received(fd, GROUP, MCAST_INCLUDE, 2, two);
-  far_says(far, "two", at);
+  far_says(far, "two", in_group(at));
   hears(fd, "two");
   SYS(set_filter(fd, GROUP, MCAST_EXCLUDE, 2, two));
   is_received(fd, GROUP, MCAST_EXCLUDE, 2, two);
-  far_says(far, "none", at);
+  far_says(far, "none", in_group(at));
   hears_nothing(fd);
   SYS(set_filter(fd, GROUP, MCAST_EXCLUDE, 1, one));
   SYS(change(fd, IP_BLOCK_SOURCE, GROUP, far_ip()));
   is_received(fd, GROUP, MCAST_EXCLUDE, 2, two);
   SYS(set_filter(fd, GROUP, MCAST_EXCLUDE, 0, two));
-  far_says(far, "all", at);
+  far_says(far, "all", in_group(at));
   hears(fd, "all");
   /* To include none is to leave. */
   SYS(set_filter(fd, GROUP, MCAST_INCLUDE, 0, two));
@@ -265,7 +225,7 @@ static void lists_of_ipv4_are_set_and_told(void) {
   FAILS(getsockopt(fd, IPPROTO_IP, IP_MSFILTER, &f, &n), EADDRNOTAVAIL);
   SYS(join(fd));
   SYS(setsockopt(fd, IPPROTO_IP, IP_MSFILTER, &f, two));
-  far_says(far, "two", at);
+  far_says(far, "two", in_group(at));
   hears(fd, "two");
   memset(f.head.imsf_slist, 0, 8);
   f.head.imsf_fmode = 7;
@@ -339,10 +299,10 @@ static void the_mode_of_an_empty_list(void) {
   /* To leave a source where there is no list fails, and no source is received from then on. */
   FAILS(change(fd, IP_DROP_SOURCE_MEMBERSHIP, GROUP, far_ip()), EADDRNOTAVAIL);
   is_received(fd, GROUP, MCAST_INCLUDE, 0, sources);
-  far_says(far, "nobody", at);
+  far_says(far, "nobody", in_group(at));
   hears_nothing(fd);
   SYS(change(fd, IP_BLOCK_SOURCE, GROUP, OTHER));
-  far_says(far, "again", at);
+  far_says(far, "again", in_group(at));
   hears(fd, "again");
 }
 
@@ -422,7 +382,7 @@ static void functions_of_libc(void) {
   uint32_t mode = 9, count = 3;
   SYS(join(fd));
   SYS(setsourcefilter(fd, my_index(), A(group), MCAST_INCLUDE, 2, list));
-  far_says(far, "two", at);
+  far_says(far, "two", in_group(at));
   hears(fd, "two");
   SYS(getsourcefilter(fd, my_index(), A(group), &mode, &count, told));
   IS(mode, MCAST_INCLUDE);
@@ -437,7 +397,7 @@ static void functions_of_libc(void) {
   FAILS(setsourcefilter(fd, my_index(), (void *)&group, 7, MCAST_EXCLUDE, 1, list), EINVAL);
   struct in_addr four[2] = {ip(far_ip()), ip(OTHER)}, heard[2];
   SYS(setipv4sourcefilter(fd, ip(my_ip()), ip(GROUP), MCAST_EXCLUDE, 2, four));
-  far_says(far, "none", at);
+  far_says(far, "none", in_group(at));
   hears_nothing(fd);
   count = 2;
   SYS(getipv4sourcefilter(fd, ip(my_ip()), ip(GROUP), &mode, &count, heard));
@@ -455,13 +415,13 @@ static void groups_of_ipv4_on_sockets_of_ipv6(void) {
   struct sockaddr_in at = address("0.0.0.0", ntohs(any.sin6_port));
   const char *const one[] = {far_ip()};
   SYS(change(fd, IP_ADD_SOURCE_MEMBERSHIP, GROUP, far_ip()));
-  far_says(far, "four", at);
+  far_says(far, "four", in_group(at));
   hears(fd, "four");
   SYS(change_any(fd, MCAST_JOIN_SOURCE_GROUP, GROUP, OTHER));
   SYS(change_any(fd, MCAST_LEAVE_SOURCE_GROUP, GROUP, OTHER));
   is_received(fd, GROUP, MCAST_INCLUDE, 1, one);
   SYS(set_filter(fd, GROUP, MCAST_EXCLUDE, 1, one));
-  far_says(far, "blocked", at);
+  far_says(far, "blocked", in_group(at));
   hears_nothing(fd);
 }
 

@@ -26,6 +26,7 @@ pub(crate) use asleep::Asleep;
 pub(crate) use sides::{close_undecided, enter_kernel, leave_kernel, leave_undecided, to_engine};
 
 use asleep::Waiters;
+use family::Held;
 use libc::{c_int, epoll_event};
 use longshore_sockets::{ForkLock, Host, ReadySet, SocketError};
 use std::os::fd::{AsRawFd, RawFd};
@@ -125,22 +126,30 @@ impl Instance {
 
     /// Whether the kernel's half has something of the program's.
     pub(crate) fn has_kernels(&self) -> bool {
-        self.has_kernels.load(Ordering::Relaxed) || self.has_both()
+        self.has_kernels.load(Ordering::Relaxed)
+            || self.has_both()
+            || family::may_have(Held::Kernels)
     }
 
     /// The kernel's half has something of the program's.
     pub(crate) fn note_kernels(&self) {
         self.has_kernels.store(true, Ordering::Relaxed);
+        if self.is_shared() {
+            family::note(Held::Kernels);
+        }
     }
 
     /// Whether a socket stands in both halves.
     pub(crate) fn has_both(&self) -> bool {
-        self.has_both.load(Ordering::Relaxed)
+        self.has_both.load(Ordering::Relaxed) || family::may_have(Held::Both)
     }
 
     /// A socket stands in both halves.
     pub(crate) fn note_both(&self) {
         self.has_both.store(true, Ordering::Relaxed);
+        if self.is_shared() {
+            family::note(Held::Both);
+        }
     }
 
     /// Notes what `epoll_ctl` did with an instance that is in this one.
