@@ -1309,6 +1309,29 @@ static void version_after_listening(void) {
   FAILS(setsockopt(bound, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), EINVAL);
 }
 
+/* So is a stream whose connection was refused. */
+static void version_after_a_refusal(void) {
+  char mapped[64];
+  snprintf(mapped, sizeof mapped, "::ffff:%s", my_ip());
+  struct sockaddr_in6 nobody = address6(mapped, 0), any = address6("::", 0);
+  int fd = stream6(), bound = stream6(), on = 1;
+  nobody.sin6_port = unserved_address().sin_port;
+  SYS(bind(fd, A(any)));
+  FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), EINVAL);
+  FAILS(connect(fd, A(nobody)), ECONNREFUSED);
+  for (; on >= 0; on--) {
+    set(fd, IPPROTO_IPV6, IPV6_V6ONLY, on);
+    IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), on);
+  }
+  set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  SYS(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0, sizeof on));
+  IS(option(fd, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+  any.sin6_port = unserved_address().sin_port;
+  SYS(bind(bound, A(any)));
+  FAILS(connect(bound, A(nobody)), ECONNREFUSED);
+  FAILS(setsockopt(bound, IPPROTO_IPV6, IPV6_V6ONLY, &(int){1}, sizeof on), EINVAL);
+}
+
 /* How many bytes there are is asked while an error is on its way: it stays to be told. */
 static void counting_takes_no_error(void) {
   struct sockaddr_in a = unserved_address(), b = unserved_address();
@@ -1481,6 +1504,7 @@ const struct check CHECKS[] = {
     {"registered_under_a_descriptor_that_is_gone", registered_under_a_descriptor_that_is_gone},
     {"stream_registered_under_a_descriptor_that_is_gone", stream_registered_under_a_descriptor_that_is_gone},
     {"version_after_listening", version_after_listening},
+    {"version_after_a_refusal", version_after_a_refusal},
     {"counting_takes_no_error", counting_takes_no_error},
     {"reset_before_it_was_told_of", reset_before_it_was_told_of},
     {"disconnected_by_a_child", disconnected_by_a_child},

@@ -87,9 +87,12 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             return Err(refused(libc::EINVAL));
         }
         if (level, name) == (IP6, libc::IPV6_V6ONLY)
-            && let Some(socket) = socket.as_ref().filter(|s| is_bound_in_vain(s))
-            && let Some(on) = number(value, len)
+            && let Some(socket) = socket.as_ref().filter(|s| s.is_v6())
+            && let Some(on) = number(value, len).or_else(|| no_number(value, len))
         {
+            // The kernel's half may have kept a port that the socket has no more, of what was
+            // shut down or refused and whose port nobody had chosen: then it refuses.
+            let _ = real::setsockopt(fd, level, name, value, len);
             socket.options().set_v6_only(on != 0)?;
             return Ok(0);
         }
@@ -135,11 +138,6 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         if real::setsockopt(fd, level, name, value, len) != 0 {
             return Err(last_error());
         }
-        if (level, name) == (IP6, libc::IPV6_V6ONLY)
-            && let Some(socket) = socket.as_ref().filter(|s| s.is_v6())
-        {
-            socket.options().set_v6_only(!zero)?;
-        }
         let Some(known) = known else {
             return Ok(0);
         };
@@ -154,12 +152,6 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         }
         Ok(0)
     })
-}
-
-/// Whether the kernel's half of a socket has kept a port that the socket has no more: of a
-/// listener that was shut down and whose port nobody had chosen. Nothing is asked of it then.
-fn is_bound_in_vain(socket: &Socket) -> bool {
-    socket.is_v6() && socket.has_kernel_side() && !socket.addresses().is_bound()
 }
 
 /// The shortest time limit that the kernel keeps and reports as one.
@@ -229,6 +221,11 @@ fn number(value: In<'_, c_void>, len: socklen_t) -> Option<c_int> {
     let size = size_of::<c_int>();
     let is_number = len.cast_signed() >= size as i32 && vectors::check(value, size).is_ok();
     if is_number { value.cast().get() } else { None }
+}
+
+/// What Linux takes for the number of an option of IPv6 that stands nowhere.
+fn no_number(value: In<'_, c_void>, len: socklen_t) -> Option<c_int> {
+    (value.is_null() && len.cast_signed() >= size_of::<c_int>() as i32).then_some(0)
 }
 
 /// What is refused is said once.
