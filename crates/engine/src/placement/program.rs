@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// The field of the line that is the processor, counted from the one behind the name.
 const PROCESSOR: usize = 36;
@@ -36,10 +37,15 @@ impl Program {
     /// # Errors
     /// It is not there, or not to be seen from here.
     pub(super) fn new(pid: u32) -> io::Result<Self> {
+        Self::shown_in(Path::new(&format!("/proc/{pid}")), pid)
+    }
+
+    /// The process of this pid, of which the files of this directory say how it is.
+    pub(super) fn shown_in(directory: &Path, pid: u32) -> io::Result<Self> {
         Ok(Self {
             pid,
-            stat: File::open(format!("/proc/{pid}/stat"))?,
-            waits: File::open(format!("/proc/{pid}/schedstat"))?,
+            stat: File::open(directory.join("stat"))?,
+            waits: File::open(directory.join("schedstat"))?,
         })
     }
 
