@@ -14,7 +14,7 @@ use longshore_hostif::agent::Peer;
 use longshore_hostif::attach::{Message, Refusal, SessionOptions, Token};
 use longshore_hostif::{SocketId, Versions};
 use longshore_stack::Session as Half;
-use longshore_tcp::{Congestion, Instant};
+use longshore_tcp::Congestion;
 use std::os::fd::AsFd;
 
 /// Does what programs want of their sessions.
@@ -95,10 +95,7 @@ impl Attaching<'_> {
             None => Err(file),
         };
         match lent {
-            Ok(()) => {
-                self.maintenance.programs.schedule.soon(Instant(now));
-                connection.answer(&Message::File { ask }, &[]);
-            }
+            Ok(()) => connection.answer(&Message::File { ask }, &[]),
             Err(file) => {
                 self.maintenance.disposal.take(file);
                 connection.answer(&Message::Refused(Refusal::NoResources), &[]);

@@ -156,4 +156,20 @@ mod tests {
         let drops = listed("drops");
         assert!(stat.drops.keys().all(|name| drops.contains(name)));
     }
+
+    /// Whether there was one or not.
+    #[test]
+    fn drops_of_every_layer_are_listed() {
+        let listed = counters().into_iter().filter(|i| i.section == "drops");
+        let listed: BTreeSet<&str> = listed.map(|info| info.name).collect();
+        let tcp = longshore_tcp::DropReason::ALL.iter().map(|r| r.name());
+        let net = longshore_net::DropReason::ALL.iter().map(|r| r.name());
+        let reasons = EngineDrop::ALL.iter().map(|r| r.name());
+        let reasons = reasons.chain(WireError::ALL.iter().map(|r| r.name()));
+        let requests = [BAD_DESCRIPTORS, MISROUTED_REQUESTS];
+        assert_eq!(
+            listed,
+            reasons.chain(tcp).chain(net).chain(requests).collect()
+        );
+    }
 }

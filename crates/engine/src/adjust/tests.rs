@@ -84,6 +84,16 @@ fn all_settings_hold_from_the_moment_at_which_the_engine_gets_them() {
     }
 }
 
+/// One that follows no host's settings begins with its own.
+#[test]
+fn new_sockets_begin_with_the_settings_of_the_host_that_the_engine_follows() {
+    let mut world = Turned::new();
+    let of_host = |world: &mut Turned| world.engine.stack.settings.host.defaults(Instant(1));
+    assert!(of_host(&mut world).is_none());
+    world.engine.follow(HostSettings::open());
+    assert!(of_host(&mut world).is_some());
+}
+
 #[test]
 fn modes_of_ecn_are_those_that_linux_has_numbers_for() {
     for number in 0..=5 {

@@ -237,6 +237,7 @@ impl Drop for ControlServer {
 mod tests {
     use super::*;
     use crate::control::{SsReply, SsRow, StatReply};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixStream;
 
@@ -352,6 +353,55 @@ mod tests {
         drop(client);
         server.serve_client(0, &mut answer);
         assert_eq!(server.clients.iter().flatten().count(), 0);
+    }
+
+    fn is_ready(server: &ControlServer) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(server.fd(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).unwrap() == 1
+    }
+
+    /// Serves as often as there is something to do, which is not without end.
+    fn serve_all(server: &mut ControlServer) {
+        let served = (0..1_000).take_while(|_| {
+            let ready = is_ready(server);
+            server.serve(&mut answer);
+            ready
+        });
+        assert!(served.count() < 1_000, "it is awake for nothing");
+    }
+
+    /// The loop sleeps on the server's descriptor, so that must wake it neither for nothing nor
+    /// too seldom.
+    #[test]
+    fn the_server_is_ready_when_it_can_do_something_and_at_no_other_time() {
+        let at = path("ready");
+        let mut server = ControlServer::open(&at).unwrap();
+        assert!(!is_ready(&server));
+        let mut client = UnixStream::connect(&at).unwrap();
+        assert!(is_ready(&server));
+        serve_all(&mut server);
+        // Half a question, and then the rest with another behind it.
+        for part in [&b"{\"cmd\""[..], b":\"stat\"}\n{\"cmd\":\"stat\"}\n"] {
+            client.write_all(part).unwrap();
+            assert!(is_ready(&server));
+            serve_all(&mut server);
+        }
+        let mut answers = BufReader::new(client.try_clone().unwrap());
+        let mut line = String::new();
+        assert_ne!(answers.read_line(&mut line).unwrap(), 0);
+        assert_ne!(answers.read_line(&mut line).unwrap(), 0);
+        // An answer that finds no room goes on when its client has read some of it.
+        client.write_all(b"{\"cmd\":\"ss\",\"from\":0}\n").unwrap();
+        serve_all(&mut server);
+        line.clear();
+        client.set_nonblocking(true).unwrap();
+        let mut pauses = 0;
+        while answers.read_line(&mut line).is_err() {
+            pauses += 1;
+            assert!(is_ready(&server), "there is room again");
+            serve_all(&mut server);
+        }
+        assert!(line.ends_with('\n') && pauses != 0);
     }
 
     #[test]
