@@ -120,12 +120,6 @@ impl AdapterSession {
         self.arena.agreed()
     }
 
-    /// The worker that has this half.
-    #[must_use]
-    pub fn worker(&self) -> u32 {
-        self.worker
-    }
-
     /// All that crossed: descriptors and payload, and what is written beside them.
     #[must_use]
     pub fn crossings(&self) -> Meter {

@@ -245,6 +245,34 @@ fn a_chunk_that_is_had_again_stays_warm_alone() {
     assert!([0, 7, 8, NONE].iter().all(|chunk| !slab.take_again(*chunk)));
 }
 
+/// Others have left their places among the free ones before, among those that were free for long, and
+/// among those that were not.
+#[test]
+fn each_free_chunk_is_had_again_in_any_order() {
+    const CHUNKS: u32 = 5;
+    let arena = Arc::new(Arena::create(SMALL).unwrap());
+    for (long_free, first, step) in (0..=CHUNKS)
+        .flat_map(|n| (0..CHUNKS).flat_map(move |first| (1..CHUNKS).map(move |s| (n, first, s))))
+    {
+        let mut slab = ReceiveSlab::limited(&arena, CHUNKS);
+        let taken: Vec<u32> = (0..CHUNKS).map(|_| slab.take().unwrap()).collect();
+        for (n, chunk) in (0..).zip(&taken) {
+            if n == long_free {
+                slab.note_free();
+            }
+            slab.give_back(*chunk);
+        }
+        for n in 0..CHUNKS {
+            let chunk = taken[((first + n * step) % CHUNKS) as usize];
+            assert!(
+                slab.take_again(chunk),
+                "{long_free} {first} {step}: {chunk}"
+            );
+        }
+        assert!(!slab.has_free());
+    }
+}
+
 proptest! {
     /// Chunks are taken and given back in any order, anyhow: each is one stream's alone.
     #[test]

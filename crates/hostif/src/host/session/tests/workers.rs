@@ -175,6 +175,29 @@ fn what_can_wait_is_hurried_at_the_workers_that_have_some() {
     assert!(pending(&two).iter().all(|any| any & Hurry::Now as u32 != 0));
 }
 
+/// That is what it was not woken for, and what it may leave for later, however much of it there is.
+#[test]
+fn a_worker_is_hurried_for_what_it_need_not_have_fetched() {
+    for (hurry, wake, is_owed) in [
+        (Hurry::Later, false, true),
+        (Hurry::Soon, true, true),
+        (Hurry::Now, false, true),
+        (Hurry::Now, true, false),
+    ] {
+        let mut two = Two::new();
+        let socket = two.socket(2, 1);
+        for _ in 0..2 {
+            two.put(subscribe(socket));
+            two.host.publish_for(hurry, &two.doorbell, wake);
+        }
+        let pending = &two.workers[1].pending.meeting().pending().any;
+        pending.store(0, Ordering::Relaxed);
+        two.host.hurry(&two.doorbell);
+        let is_hurried = pending.load(Ordering::Relaxed) & Hurry::Now as u32 != 0;
+        assert_eq!(is_hurried, is_owed, "{hurry:?} {wake}");
+    }
+}
+
 #[test]
 fn completions_of_all_workers_are_taken_and_each_counts_its_own() {
     let mut two = Two::new();
