@@ -384,6 +384,21 @@ fn a_child_in_another_namespace_is_not_named() {
     assert_eq!(control.pid.load(Ordering::Acquire), pid);
 }
 
+/// It connects to the engine, which learns by that which process it is; if it cannot, it has its
+/// own pid.
+#[test]
+fn a_child_in_another_namespace_is_known_by_its_channel() {
+    let (mut engine, host, _directory) = engine();
+    let reservation = host.before_fork().in_parent().unwrap();
+    assert_eq!(reservation.name_of_child(4711), 4711);
+    host.identity.leave_namespace();
+    let name = REGISTERED | reservation.channel();
+    assert_ne!(name, REGISTERED);
+    assert_eq!(reservation.name_of_child(4711), name);
+    engine.stop();
+    assert_eq!(reservation.name_of_child(4711), 4711);
+}
+
 #[test]
 fn a_reservation_that_is_anothers_is_not_given() {
     let (_engine, host, _directory) = engine();

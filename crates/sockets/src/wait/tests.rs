@@ -1,10 +1,10 @@
 //! What threads sleep on, and what ends their waits.
 
 use super::*;
-use crate::Hooks;
 use crate::testing::Engine;
-use crate::testing::fixture::{SMALL, engine, in_a_thread};
+use crate::testing::fixture::{Ignored, SMALL, engine, in_a_thread};
 use crate::wait_limit::deadline_after;
+use crate::{Hooks, Socket};
 use longshore_hostif::SocketKind;
 use std::os::fd::AsFd;
 
@@ -199,6 +199,154 @@ fn handlers_mean_to_a_call_what_its_timeout_says() {
     section(|s| s.postpone(0));
     let limit = WaitLimit::of_call(Some(Duration::from_millis(5)));
     assert_eq!(waits(limit), Err(SocketError::TimedOut));
+}
+
+/// Has `handler` run for a signal that nothing else here uses.
+fn handle(signal: i32, handler: extern "C" fn(i32)) {
+    // SAFETY: all zeros is an action without flags; what the handlers here do is permitted in one.
+    let failed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+    };
+    assert_eq!(failed, 0);
+}
+
+/// What a thread ends with that waits for `socket`, in vain and no longer than `at_most`, while it
+/// gets one signal after the other.
+fn waits_under_signals(
+    socket: &Socket,
+    (signals, at_most): (Signals, Duration),
+    signal: i32,
+) -> SocketError {
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (say, thread) = std::sync::mpsc::channel();
+        let has_ended = &has_ended;
+        let waits = scope.spawn(move || {
+            let own = rustix::thread::gettid().as_raw_nonzero().get();
+            say.send(own).unwrap();
+            let limit = WaitLimit {
+                deadline: deadline_after(Some(at_most)),
+                signals,
+                looked: false,
+            };
+            let never = || Err::<(), _>(SocketError::WouldBlock);
+            let ended = socket.wait(None, limit, never).unwrap_err();
+            section(|s| s.postpone(0));
+            has_ended.store(true, Ordering::Release);
+            // Until no signal is on its way any more.
+            std::thread::park();
+            ended
+        });
+        let thread = thread.recv().unwrap();
+        while !has_ended.load(Ordering::Acquire) {
+            // It sleeps by then, as a rule.
+            std::thread::sleep(Duration::from_millis(20));
+            let process = std::process::id();
+            // SAFETY: the signal has a handler, and the thread is there until it is told to end.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+        }
+        waits.thread().unpark();
+        waits.join().unwrap()
+    })
+}
+
+/// How long a wait lasts that a signal is to end, and one that is to go on.
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(100);
+
+/// signal(7): a handler that runs while a thread sleeps ends its call, or does not by SA_RESTART; some
+/// calls go on in any case.
+#[test]
+fn a_handler_that_runs_ends_a_wait_unless_its_call_goes_on() {
+    extern "C" fn nothing(_: i32) {}
+    let signal = libc::SIGRTMAX() - 4;
+    handle(signal, nothing);
+    let (engine, _host, _directory) = engine();
+    let end = (LONG, SocketError::Interrupted);
+    let go_on = (SHORT, SocketError::TimedOut);
+    for (restarts, by_restart) in [((|| true) as fn() -> bool, go_on), (|| false, end)] {
+        let hooks = Hooks {
+            restarts,
+            ..Hooks::default()
+        };
+        let host = Host::join(engine.path(), engine.token(), hooks).unwrap();
+        let socket = Engine::open(host, SocketKind::Stream);
+        for (signals, (at_most, expected)) in [
+            (Signals::End, end),
+            (Signals::Restart, by_restart),
+            (Signals::Ignored, go_on),
+        ] {
+            let ended = waits_under_signals(&socket, (signals, at_most), signal);
+            assert_eq!(ended, expected, "{signals:?}");
+        }
+    }
+}
+
+/// The shim postpones handlers while a thread is in here: one that waits is told so, and the call is
+/// made anew or not when it has run.
+#[test]
+fn a_handler_that_is_postponed_while_a_thread_sleeps_ends_its_wait() {
+    extern "C" fn is_postponed(signal: i32) {
+        section(|s| s.postpone(signal as u32));
+    }
+    let signal = libc::SIGRTMAX() - 5;
+    handle(signal, is_postponed);
+    let (engine, _host, _directory) = engine();
+    let hooks = Hooks {
+        restarts: || false,
+        ..Hooks::default()
+    };
+    let host = Host::join(engine.path(), engine.token(), hooks).unwrap();
+    let socket = Engine::open(host, SocketKind::Stream);
+    for (signals, at_most, expected) in [
+        (Signals::Restart, LONG, SocketError::Restarts),
+        (Signals::End, LONG, SocketError::Interrupted),
+        (Signals::Ignored, SHORT, SocketError::TimedOut),
+    ] {
+        let ended = waits_under_signals(&socket, (signals, at_most), signal);
+        assert_eq!(ended, expected, "{signals:?}");
+    }
+}
+
+/// It sleeps on, whether on its word or in the kernel's poll.
+#[test]
+fn a_wait_that_no_signal_ends_does_not_look_for_want_of_sleep() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let (read, _write) = std::io::pipe().unwrap();
+    section(|s| s.postpone(10));
+    for also in [None, Some((read.as_fd(), PollFlags::IN))] {
+        let mut looks = 0;
+        let limit = WaitLimit {
+            deadline: deadline_after(Some(Duration::from_millis(50))),
+            looked: true,
+            ..WaitLimit::ENDLESS
+        };
+        let ended = socket.wait(also, limit, || {
+            looks += 1;
+            Err::<(), _>(SocketError::WouldBlock)
+        });
+        assert_eq!(ended, Err(SocketError::TimedOut));
+        assert!(looks < 20, "{looks}");
+    }
+    section(|s| s.postpone(0));
+}
+
+/// Also a thread that has looked before it came here, and then said something more.
+#[test]
+fn what_was_put_off_is_said_before_a_thread_sleeps() {
+    let ignored = Ignored::new();
+    ignored.say();
+    let limit = WaitLimit {
+        looked: true,
+        ..WaitLimit::of_call(Some(Duration::from_millis(5)))
+    };
+    let never = || Err::<(), _>(SocketError::WouldBlock);
+    let ended = ignored.socket.wait(None, limit, never);
+    assert_eq!(ended, Err(SocketError::TimedOut));
+    assert!(ignored.is_hurried());
 }
 
 #[test]

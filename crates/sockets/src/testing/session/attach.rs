@@ -22,8 +22,7 @@ impl Session {
                 let (message, fds) = match receive_with_files(client, &self.versions) {
                     Ok((message, _, fds)) => (message, fds),
                     Err(AttachError::Refused(why)) => {
-                        let refused = Message::Refused(why);
-                        let _ = send_as(&self.versions, client, &refused, &[]);
+                        self.say(at, &Message::Refused(why));
                         break;
                     }
                     Err(_) => break,
@@ -34,6 +33,7 @@ impl Session {
                     Message::Renew(token, _) if token == TOKEN => self.answer_launcher(at),
                     Message::Eventfd { waiter, ask } => self.make_wake_fd(at, waiter, ask),
                     Message::File { ask } => self.take_file(at, ask, fds),
+                    Message::Child(token, _) if token == TOKEN => self.say(at, &Message::Known),
                     Message::Owner { signals, .. } => self.answer_owner(at, &message, signals),
                     _ => {}
                 }
@@ -41,10 +41,14 @@ impl Session {
         }
     }
 
+    fn say(&self, client: usize, message: &Message) {
+        let client = self.clients[client].as_fd();
+        let _ = send_as(&self.versions, client, message, &[]);
+    }
+
     /// Its only session is every launcher's.
     fn answer_launcher(&self, client: usize) {
-        let client = self.clients[client].as_fd();
-        let _ = send_as(&self.versions, client, &Message::Session(TOKEN), &[]);
+        self.say(client, &Message::Session(TOKEN));
     }
 
     /// Gives descriptors for one or two signals, and for no more, behind an answer to another
