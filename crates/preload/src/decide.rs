@@ -27,9 +27,9 @@ pub(crate) fn owner_of(host: &Host, to: SocketAddr) -> Owner {
 }
 
 /// As `owner_of`, of a socket of the engine that is to be connected to `to`.
-pub(crate) fn owner_of_peer(socket: &Socket, to: SocketAddr) -> Owner {
+pub(crate) fn owner_of_peer(fd: RawFd, socket: &Socket, to: SocketAddr) -> Owner {
     match owner_of(socket.host(), to) {
-        Owner::Engine if !device::leads_elsewhere(socket, effective(to)) => Owner::Engine,
+        Owner::Engine if !device::leads_elsewhere(fd, socket, effective(to)) => Owner::Engine,
         _ => Owner::Kernel,
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn owner_of_datagram(fd: RawFd, socket: &Socket, to: SocketAddr) -> O
     if is_for_group_of_kernel(fd, set, socket.is_v6(), to) {
         Owner::Kernel
     } else {
-        owner_of_peer(socket, to)
+        owner_of_peer(fd, socket, to)
     }
 }
 

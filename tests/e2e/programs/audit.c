@@ -93,6 +93,8 @@ static const struct row {
     {IPPROTO_IP, IP_MULTICAST_TTL, UDP, DONE, 5},
     {IPPROTO_IP, IP_MULTICAST_LOOP, UDP, DONE, 0},
     {IPPROTO_IP, IP_MULTICAST_ALL, UDP, DONE, 0},
+    {IPPROTO_IP, 50 /* IP_UNICAST_IF */, TCP, HINT, 0},
+    {IPPROTO_IP, 50, UDP, DONE, 0}, /* devices: leaves_by_the_one_that_is_chosen */
     {IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, ALL, ENOPROTOOPT, 0},
     {IPPROTO_IP, 99 /* none */, ALL, ENOPROTOOPT, 1},
     /* IPPROTO_IPV6 */
@@ -129,6 +131,8 @@ static const struct row {
     {IPPROTO_IPV6, 73 /* IPV6_MINHOPCOUNT */, V6, ENOPROTOOPT, 200},
     {IPPROTO_IPV6, 74 /* IPV6_ORIGDSTADDR */, T6, ENOPROTOOPT, 1},
     {IPPROTO_IPV6, 74, U6, DONE, 1},
+    {IPPROTO_IPV6, 76 /* IPV6_UNICAST_IF */, T6, HINT, 0},
+    {IPPROTO_IPV6, 76, U6, DONE, 0},
     {IPPROTO_IPV6, IPV6_TRANSPARENT, V6, EPERM, 1},
     {IPPROTO_IPV6, 77 /* IPV6_RECVFRAGSIZE */, V6, ENOPROTOOPT, 1},
     {IPPROTO_IPV6, 78 /* IPV6_FREEBIND */, V6, HINT, 1},
@@ -278,6 +282,25 @@ static void bound_to_an_interface(void) {
   FAILS(setsockopt(two, SOL_SOCKET, SO_BINDTODEVICE, "no-such", 8), ENODEV);
 }
 
+/* One that sends by an interface of the kernel's is the kernel's, unless it is the stack's already. */
+static void sends_by_an_interface(void) {
+  int lo = htonl(1);
+  struct sockaddr_in a = address("127.0.0.1", 0), mine = address(my_ip(), 0);
+  int one = SYS(syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0)), two = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  SYS(syscall(SYS_bind, one, &a, sizeof a));
+  socklen_t n = sizeof a;
+  SYS(syscall(SYS_getsockname, one, &a, &n));
+  SYS(setsockopt(two, IPPROTO_IP, 50 /* IP_UNICAST_IF */, &lo, sizeof lo));
+  IS(sendto(two, "x", 1, 0, A(a)), 1);
+  OK(ready(one, POLLIN, 10000) & POLLIN);
+  int bound = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  SYS(bind(bound, A(mine)));
+  if (on_longshore())
+    FAILS(setsockopt(bound, IPPROTO_IP, 50, &lo, sizeof lo), EADDRNOTAVAIL);
+  else
+    SYS(setsockopt(bound, IPPROTO_IP, 50, &lo, sizeof lo));
+}
+
 /* They are not about the socket by which they are set. */
 static void rules_of_the_firewall_are_the_kernels(void) {
   const struct {
@@ -301,6 +324,7 @@ const struct check CHECKS[] = {
     {"filters_and_keys_are_refused", filters_and_keys_are_refused},
     {"refused_ones_change_nothing", refused_ones_change_nothing},
     {"bound_to_an_interface", bound_to_an_interface},
+    {"sends_by_an_interface", sends_by_an_interface},
     {"rules_of_the_firewall_are_the_kernels", rules_of_the_firewall_are_the_kernels},
     {0, 0},
 };

@@ -1,6 +1,7 @@
 /* Sockets that are bound to an interface (SO_BINDTODEVICE, SO_BINDTOIFINDEX), where the stack under
  * test has the loopback, too: each receives what goes to the addresses of its interface, from
- * whichever host, and sends by it alone. */
+ * whichever host, and sends by it alone. Those that have chosen one for what they send to one host
+ * (IP_UNICAST_IF, IPV6_UNICAST_IF) receive by all. */
 #include "check.h"
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -194,6 +195,102 @@ static void sends_by_its_interface(void) {
   }
 }
 
+enum { UNICAST_IF = 50 /* IP_UNICAST_IF */, UNICAST_IF6 = 76 /* IPV6_UNICAST_IF */ };
+
+/* A number of an interface in the network's order, as these options have it. */
+static int numbered(const char *device) { return htonl(if_nametoindex(device)); }
+
+static int comes(int to, const char *text) {
+  char got[8];
+  if (!(ready(to, POLLIN, 100) & POLLIN))
+    return 0;
+  IS(recv(to, got, sizeof got, 0), 1);
+  IS(*got, *text);
+  return 1;
+}
+
+/* It leaves by the interface that its socket has chosen, on which nobody may have the address. */
+static void leaves_by_the_one_that_is_chosen(void) {
+  int to = at(SOCK_DGRAM, 0, "0.0.0.0", 0);
+  struct sockaddr_in by_lo = address(LOOPBACK, port_of(to)), by_link = address(my_ip(), port_of(to));
+  for (int is_bound = 0; is_bound < 2; is_bound++) {
+    int fd = is_bound ? at(SOCK_DGRAM, 0, "0.0.0.0", 0) : SYS(socket(AF_INET, SOCK_DGRAM, 0));
+    set(fd, IPPROTO_IP, UNICAST_IF, numbered(the_link()));
+    IS(option(fd, IPPROTO_IP, UNICAST_IF), numbered(the_link()));
+    IS(sendto(fd, "a", 1, 0, A(by_lo)), 1);
+    OK(!comes(to, "a"));
+    IS(sendto(fd, "b", 1, 0, A(by_link)), 1);
+    OK(comes(to, "b"));
+    set(fd, IPPROTO_IP, UNICAST_IF, numbered(LO));
+    IS(sendto(fd, "c", 1, 0, A(by_lo)), 1);
+    OK(comes(to, "c"));
+    set(fd, IPPROTO_IP, UNICAST_IF, 0);
+    IS(sendto(fd, "d", 1, 0, A(by_lo)), 1);
+    OK(comes(to, "d"));
+    IS(sendto(fd, "e", 1, 0, A(by_link)), 1);
+    OK(comes(to, "e"));
+    /* What it receives comes by any. */
+    set(fd, IPPROTO_IP, UNICAST_IF, numbered(the_link()));
+    OK(arrives(fd, LOOPBACK, 0));
+    OK(arrives(fd, my_ip(), 0));
+    SYS(close(fd));
+  }
+}
+
+/* What a peer is found by is the one that is chosen when it is. */
+static void chosen_before_it_has_a_peer(void) {
+  int to = at(SOCK_DGRAM, 0, "0.0.0.0", 0), fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct sockaddr_in a = address(LOOPBACK, port_of(to));
+  set(fd, IPPROTO_IP, UNICAST_IF, numbered(LO));
+  SYS(connect(fd, A(a)));
+  IS(send(fd, "a", 1, 0), 1);
+  OK(comes(to, "a"));
+  int other = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  set(other, IPPROTO_IP, UNICAST_IF, numbered(the_link()));
+  SYS(connect(other, A(a)));
+  IS(send(other, "b", 1, 0), 1);
+  OK(!comes(to, "b"));
+}
+
+/* It is nothing to streams. */
+static void streams_choose_none(void) {
+  int listener = at(SOCK_STREAM, 0, "0.0.0.0", 0), fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+  struct sockaddr_in a = address(LOOPBACK, port_of(listener));
+  set(listener, IPPROTO_IP, UNICAST_IF, numbered(the_link()));
+  set(fd, IPPROTO_IP, UNICAST_IF, numbered(the_link()));
+  SYS(connect(fd, A(a)));
+  IS(option(fd, IPPROTO_IP, UNICAST_IF), numbered(the_link()));
+  int accepted = SYS(accept(listener, 0, 0));
+  IS(option(accepted, IPPROTO_IP, UNICAST_IF), numbered(the_link()));
+}
+
+static void chosen_in_vain(void) {
+  for (int i = 0; i < 8; i++) {
+    int v6 = i & 1, level = v6 ? IPPROTO_IPV6 : IPPROTO_IP, name = v6 ? UNICAST_IF6 : UNICAST_IF;
+    int fd = SYS(socket(v6 ? AF_INET6 : AF_INET, i & 2 ? SOCK_STREAM : SOCK_DGRAM, 0));
+    struct sockaddr_in any = address("0.0.0.0", 0);
+    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+    int none = htonl(0x7fff0000), link[2] = {numbered(the_link()), 0};
+    if (i & 4)
+      SYS(v6 ? bind(fd, A(any6)) : bind(fd, A(any)));
+    IS(option(fd, level, name), 0);
+    FAILS(setsockopt(fd, level, name, &none, sizeof none), EADDRNOTAVAIL);
+    FAILS(setsockopt(fd, level, name, link, 1), EINVAL);
+    FAILS(setsockopt(fd, level, name, link, 8), EINVAL);
+    IS(option(fd, level, name), 0);
+    set(fd, level, name, *link);
+    IS(option(fd, level, name), *link);
+    bind_to(fd, the_link());
+    FAILS(setsockopt(fd, level, name, link, sizeof *link), EINVAL);
+    set(fd, level, name, 0);
+    IS(option(fd, level, name), 0);
+    SYS(close(fd));
+  }
+  /* One of IPv4 has none by IPv6. */
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0)), link = numbered(the_link());
+  FAILS(setsockopt(fd, IPPROTO_IPV6, UNICAST_IF6, &link, sizeof link), ENOPROTOOPT);
+}
+
 const struct check CHECKS[] = {
     {"streams_by_the_loopback", streams_by_the_loopback},
     {"datagrams_by_the_loopback", datagrams_by_the_loopback},
@@ -202,5 +299,9 @@ const struct check CHECKS[] = {
     {"one_port_for_each_interface", one_port_for_each_interface},
     {"bound_to_another_later", bound_to_another_later},
     {"sends_by_its_interface", sends_by_its_interface},
+    {"leaves_by_the_one_that_is_chosen", leaves_by_the_one_that_is_chosen},
+    {"chosen_before_it_has_a_peer", chosen_before_it_has_a_peer},
+    {"streams_choose_none", streams_choose_none},
+    {"chosen_in_vain", chosen_in_vain},
     {0, 0},
 };

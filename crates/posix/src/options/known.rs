@@ -212,7 +212,7 @@ const fn handed_on(level: c_int, name: c_int) -> Known {
 }
 
 /// Options of TCP.
-const STREAM: [Known; 36] = [
+const STREAM: [Known; 38] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
     number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
@@ -267,6 +267,8 @@ const STREAM: [Known; 36] = [
     handed_on(IP, libc::IP_BIND_ADDRESS_NO_PORT),
     handed_on(IP, libc::IP_MTU_DISCOVER),
     handed_on(IP, libc::IP_MULTICAST_LOOP),
+    handed_on(IP, UNICAST_INTERFACE.name),
+    handed_on(IP6, UNICAST_INTERFACE6.name),
     handed_on(IP6, libc::IPV6_RECVPKTINFO),
     handed_on(IP6, libc::IPV6_RECVHOPLIMIT),
     handed_on(IP6, libc::IPV6_RECVTCLASS),
@@ -337,6 +339,17 @@ pub const GROUP_INTERFACE6: Known = Known {
     ..GROUP_INTERFACE
 };
 
+/// `IP_UNICAST_IF` of linux/in.h: by which interface what goes to one host leaves.
+pub const UNICAST_INTERFACE: Known = Known {
+    name: 50,
+    ..GROUP_INTERFACE
+};
+/// As [`UNICAST_INTERFACE`], `IPV6_UNICAST_IF` of linux/in6.h.
+pub const UNICAST_INTERFACE6: Known = Known {
+    name: 76,
+    ..GROUP_INTERFACE6
+};
+
 const fn told(level: c_int, name: c_int, bit: u32) -> Known {
     Known {
         level,
@@ -361,7 +374,7 @@ pub const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 31] = [
+const DATAGRAM: [Known; 33] = [
     DATAGRAM_INTERFACE,
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
@@ -387,6 +400,8 @@ const DATAGRAM: [Known; 31] = [
     leaves(IP6, libc::IPV6_MULTICAST_LOOP, 19, Leaves::Looped),
     GROUP_INTERFACE,
     GROUP_INTERFACE6,
+    UNICAST_INTERFACE,
+    UNICAST_INTERFACE6,
     // All bits are taken here, too.
     number(IP, libc::IP_MULTICAST_ALL, 19, O::GroupAll, false),
     number(IP6, IPV6_MULTICAST_ALL, 19, O::GroupAll6, false),

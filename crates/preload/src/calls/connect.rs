@@ -87,7 +87,7 @@ fn connect_engines(
             let why = has_connection(&socket).unwrap_or(why);
             Some(answer(|| refuse_to_connect(&socket, why)))
         }
-        Given::Inet(peer) if decide::owner_of_peer(&socket, peer) == Owner::Engine => {
+        Given::Inet(peer) if decide::owner_of_peer(fd, &socket, peer) == Owner::Engine => {
             Some(answer(|| connect_on(fd, socket, peer, flags)))
         }
         Given::Inet(_) | Given::Other

@@ -231,7 +231,7 @@ unsafe extern "C" {
 }
 
 /// Whether the kernel has an interface of this number, as the engine's link is one.
-pub(super) fn is_there(index: u32) -> bool {
+pub(crate) fn is_there(index: u32) -> bool {
     let mut name = [0; libc::IFNAMSIZ];
     !if_indextoname(index, &mut name).is_null()
 }

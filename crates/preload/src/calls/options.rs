@@ -67,7 +67,8 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             note_refused(level, name);
             return Err(refused(errno));
         }
-        if device::is_about(level, name) {
+        // A socket of IPv4 has no options of IPv6: the kernel says so.
+        if device::is_about(stream, level, name) && (level != IP6 || groups::is_v6(fd, entry)) {
             device::choose(fd, entry, (level, name), value, len)?;
         }
         if (level, name) == (IP6, known::IPV6_ADDRFORM)

@@ -1,14 +1,17 @@
-//! Which of the engine's interfaces a socket is bound to (SO_BINDTODEVICE, SO_BINDTOIFINDEX).
+//! Which of the engine's interfaces a socket is bound to (SO_BINDTODEVICE, SO_BINDTOIFINDEX), and by
+//! which of them its datagrams leave (IP_UNICAST_IF, IPV6_UNICAST_IF).
 //!
 //! The kernel socket keeps the number. Called where the engine is sent the options of a socket, and
 //! where it is decided whose a peer is.
 
-use super::{int, read_back};
+use super::{Known, int, read_back, set_by_program};
 use libc::c_int;
 use longshore_hostif::Interface;
-use longshore_posix::options::known::{DATAGRAM_INTERFACE, INTERFACE};
+use longshore_posix::options::known::{
+    DATAGRAM_INTERFACE, INTERFACE, UNICAST_INTERFACE, UNICAST_INTERFACE6,
+};
 use longshore_sockets::{Socket, more_bits};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The number of the loopback interface in each network namespace.
 pub(crate) const LOOPBACK: u32 = 1;
@@ -38,15 +41,16 @@ pub(super) fn note(number: c_int, socket: &Socket) -> Option<Interface> {
 }
 
 /// Whether what a socket of the engine sends to this address of the engine leaves by another
-/// interface than the one that it is bound to. Linux sends it by that one, on which nobody has the
-/// address.
-pub(crate) fn leads_elsewhere(socket: &Socket, to: SocketAddr) -> bool {
-    let bits = socket.more_bits();
-    is_on_other(
-        to,
-        bits & more_bits::BY_LOOPBACK != 0,
-        bits & more_bits::BY_LINK != 0,
-    )
+/// interface than the one that it is bound to, or that it has chosen for its datagrams. Linux sends it
+/// by that one, on which nobody has the address.
+pub(crate) fn leads_elsewhere(fd: c_int, socket: &Socket, to: SocketAddr) -> bool {
+    let interface = match socket.more_bits() & (more_bits::BY_LOOPBACK | more_bits::BY_LINK) {
+        0 if socket.is_datagram() => chosen_for_datagrams(fd, set_by_program(socket), to),
+        0 => Interface::Any,
+        more_bits::BY_LINK => Interface::Link,
+        _ => Interface::Loopback,
+    };
+    is_on_other(to, interface)
 }
 
 /// As `leads_elsewhere`, of a socket that is undecided, with these options set.
@@ -56,22 +60,40 @@ pub(crate) fn leads_elsewhere_undecided(fd: c_int, set: u32, stream: bool, to: S
     } else {
         DATAGRAM_INTERFACE
     };
-    let mut bytes = [0; 16];
-    if set & 1 << known.bit == 0 || read_back(fd, &known, &mut bytes).is_none() {
-        return false;
-    }
-    let interface = of_number(int(&bytes));
-    is_on_other(
-        to,
-        interface == Interface::Loopback,
-        interface == Interface::Link,
-    )
+    let interface = match bound_to(fd, set, &known) {
+        Interface::Any if !stream => chosen_for_datagrams(fd, set, to),
+        interface => interface,
+    };
+    is_on_other(to, interface)
 }
 
-fn is_on_other(to: SocketAddr, by_loopback: bool, by_link: bool) -> bool {
-    if to.ip().to_canonical().is_loopback() {
-        by_link
-    } else {
-        by_loopback
+fn bound_to(fd: c_int, set: u32, known: &Known) -> Interface {
+    of_number(value_of(fd, set, known))
+}
+
+/// The interface by which datagrams to `to` are to leave, of a socket with these options set.
+fn chosen_for_datagrams(fd: c_int, set: u32, to: SocketAddr) -> Interface {
+    let known = match to.ip().to_canonical() {
+        IpAddr::V4(_) => UNICAST_INTERFACE,
+        IpAddr::V6(_) => UNICAST_INTERFACE6,
+    };
+    // The number is in the network's byte order.
+    of_number(c_int::from_be(value_of(fd, set, &known)))
+}
+
+/// The number that the kernel socket has for an option, 0 if the program has not set it.
+fn value_of(fd: c_int, set: u32, known: &Known) -> c_int {
+    let mut bytes = [0; 16];
+    if set & 1 << known.bit == 0 || read_back(fd, known, &mut bytes).is_none() {
+        return 0;
+    }
+    int(&bytes)
+}
+
+fn is_on_other(to: SocketAddr, interface: Interface) -> bool {
+    match interface {
+        Interface::Any => false,
+        Interface::Loopback => !to.ip().to_canonical().is_loopback(),
+        Interface::Link => to.ip().to_canonical().is_loopback(),
     }
 }

@@ -1,7 +1,9 @@
-//! SO_BINDTODEVICE, SO_BINDTOIFINDEX, and IPV6_PKTINFO for all datagrams (RFC 3542 section 6.2), of
-//! which Linux uses the interface and not the address: the engine has one link, and the loopback if it
-//! serves that. A socket that is bound to another interface is the kernel's.
+//! SO_BINDTODEVICE, SO_BINDTOIFINDEX, IP_UNICAST_IF and IPV6_UNICAST_IF of datagram sockets, and
+//! IPV6_PKTINFO for all datagrams (RFC 3542 section 6.2), of which Linux uses the interface and not
+//! the address: the engine has one link, and the loopback if it serves that. A socket that names
+//! another interface is the kernel's.
 
+use crate::calls::interfaces::is_there;
 use crate::calls::refused;
 use crate::fds::Entry;
 use crate::options::device::LOOPBACK;
@@ -9,7 +11,7 @@ use crate::user::{In, Text};
 use crate::{decide, place, vectors};
 use libc::{IPPROTO_IPV6 as IP6, SOL_SOCKET, c_int, c_void, in6_pktinfo, socklen_t};
 use longshore_hostif::Loopback;
-use longshore_posix::options::known::SO_BINDTOIFINDEX;
+use longshore_posix::options::known::{SO_BINDTOIFINDEX, UNICAST_INTERFACE, UNICAST_INTERFACE6};
 use longshore_sockets::{Host, SocketError};
 use std::ffi::CStr;
 
@@ -17,13 +19,19 @@ unsafe extern "C" {
     safe fn if_nametoindex(name: Text<'_>) -> u32;
 }
 
-/// Whether an option names an interface.
-pub(super) fn is_about(level: c_int, name: c_int) -> bool {
+/// Whether an option names an interface. A `stream` leaves by whichever leads to its peer.
+pub(super) fn is_about(stream: bool, level: c_int, name: c_int) -> bool {
     match level {
         SOL_SOCKET => matches!(name, libc::SO_BINDTODEVICE | SO_BINDTOIFINDEX),
-        IP6 => name == libc::IPV6_PKTINFO,
-        _ => false,
+        IP6 if name == libc::IPV6_PKTINFO => true,
+        _ => !stream && is_unicast(level, name),
     }
+}
+
+fn is_unicast(level: c_int, name: c_int) -> bool {
+    [UNICAST_INTERFACE, UNICAST_INTERFACE6]
+        .iter()
+        .any(|known| (known.level, known.name) == (level, name))
 }
 
 /// Leaves a socket of which nothing is decided to the kernel if it is bound to an interface
@@ -31,7 +39,8 @@ pub(super) fn is_about(level: c_int, name: c_int) -> bool {
 /// with an interface that is none.
 ///
 /// # Errors
-/// ENODEV for a socket that is the engine's already.
+/// ENODEV for a socket that is the engine's already, or what else the option says of an interface that
+/// is not there.
 pub(super) fn choose(
     fd: c_int,
     entry: Entry,
@@ -42,21 +51,34 @@ pub(super) fn choose(
     let Some(host) = place::attached() else {
         return Ok(());
     };
-    let index = if level == IP6 {
-        index_in(value, len)
-    } else {
-        index_of(name, value, len)
+    let is_unicast = is_unicast(level, name);
+    let index = match level {
+        _ if is_unicast => unicast_index(value, len),
+        IP6 => index_in(value, len),
+        _ => index_of(name, value, len),
     };
     if index == 0 || is_engines(host, index) {
         return Ok(());
     }
     match entry {
         Entry::Undecided(_) => {
-            decide::leave_to_kernel(fd);
+            if is_there(index) {
+                decide::leave_to_kernel(fd);
+            }
             Ok(())
         }
+        _ if is_unicast => Err(refused(libc::EADDRNOTAVAIL)),
         _ => Err(refused(libc::ENODEV)),
     }
+}
+
+/// The number of IP_UNICAST_IF, in the network's byte order; 0 if it is of another length than Linux
+/// takes.
+fn unicast_index(value: In<'_, c_void>, len: socklen_t) -> u32 {
+    if len as usize != size_of::<u32>() || !vectors::can_be_there(value, size_of::<u32>()) {
+        return 0;
+    }
+    u32::from_be(value.cast().get().unwrap_or(0))
 }
 
 /// Whether the engine has the interface of this number: its link, or the loopback, if it has the
