@@ -272,6 +272,17 @@ impl<'a> SocketOptions<'a> {
         }
     }
 
+    /// Has errors of a datagram socket told as urgent data is, too (SO_SELECT_ERR_QUEUE).
+    pub fn set_errors_urgent(self, on: bool) {
+        if on {
+            self.socket.block().set_flags(BlockFlags::ERRORS_ARE_URGENT);
+        } else {
+            self.socket
+                .block()
+                .clear_flags(BlockFlags::ERRORS_ARE_URGENT);
+        }
+    }
+
     /// Whether it is a socket of IPv6 that is not to reach any address of IPv4 (IPV6_V6ONLY).
     pub fn is_v6_only(self) -> bool {
         self.socket.more_bits() & more_bits::V6_ONLY != 0

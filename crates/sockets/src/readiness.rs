@@ -11,7 +11,7 @@ bitflags::bitflags! {
     pub struct Ready: u32 {
         /// It can be read from, or accepts.
         const IN = 0x001;
-        /// There is urgent data to be read apart from the rest.
+        /// There is urgent data to be read apart from the rest, or an error that counts as such.
         const PRI = 0x002;
         /// It can be written to.
         const OUT = 0x004;
@@ -72,6 +72,7 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
     }
     if block.has_error() {
         ready |= Ready::ERR;
+        ready.set(Ready::PRI, flags.contains(BlockFlags::ERRORS_ARE_URGENT));
     }
     let datagram = flags.contains(BlockFlags::DATAGRAM);
     let over = !datagram

@@ -48,7 +48,8 @@ static const struct row {
     {SOL_SOCKET, 42 /* SO_PEEK_OFF */, ALL, DONE, 0}, /* told: peek_offset_* */
     {SOL_SOCKET, 43 /* SO_NOFCS */, ALL, ENOPROTOOPT, 1},
     {SOL_SOCKET, 44 /* SO_LOCK_FILTER */, ALL, ENOPROTOOPT, 1},
-    {SOL_SOCKET, 45 /* SO_SELECT_ERR_QUEUE */, ALL, ENOPROTOOPT, 1},
+    {SOL_SOCKET, 45 /* SO_SELECT_ERR_QUEUE */, TCP, HINT, 1},
+    {SOL_SOCKET, 45, UDP, DONE, 1}, /* errors: errors_count_as_urgent */
     {SOL_SOCKET, SO_BUSY_POLL, ALL, HINT, 0},
     {SOL_SOCKET, 47 /* SO_MAX_PACING_RATE */, TCP, DONE, 1000000},
     {SOL_SOCKET, 47, UDP, ENOPROTOOPT, 1000000},

@@ -229,6 +229,66 @@ static void told_by_epoll(void) {
   IS(epoll_wait(ep, &e, 1, 50), 0);
 }
 
+enum { SELECT_ERR_QUEUE = 45 /* SO_SELECT_ERR_QUEUE */ };
+
+/* A datagram socket tells of them as of urgent data, if it is to. */
+static void errors_count_as_urgent(void) {
+  struct sockaddr_in gone = nobody();
+  for (int is_bound = 0; is_bound < 2; is_bound++) {
+    int fd = is_bound ? asking(1) : SYS(socket(AF_INET, SOCK_DGRAM, 0)), e = SYS(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLPRI};
+    set(fd, IPPROTO_IP, IP_RECVERR, 1);
+    set(fd, SOL_SOCKET, SELECT_ERR_QUEUE, 1);
+    IS(option(fd, SOL_SOCKET, SELECT_ERR_QUEUE), 1);
+    SYS(connect(fd, A(gone)));
+    SYS(epoll_ctl(e, EPOLL_CTL_ADD, fd, &event));
+    IS(ready(fd, POLLIN | POLLPRI, 0), 0);
+    IS(send(fd, "x", 1, 0), 1);
+    IS(ready(fd, POLLPRI, 10000), POLLERR | POLLPRI);
+    IS(ready(fd, POLLIN, 0), POLLERR);
+    fd_set except;
+    FD_ZERO(&except);
+    FD_SET(fd, &except);
+    struct timeval limit = {10, 0};
+    IS(select(fd + 1, 0, 0, &except, &limit), 1);
+    OK(FD_ISSET(fd, &except));
+    IS(epoll_wait(e, &event, 1, 0), 1);
+    IS(event.events, EPOLLERR | EPOLLPRI);
+    set(fd, SOL_SOCKET, SELECT_ERR_QUEUE, 0);
+    IS(ready(fd, POLLPRI, 0), POLLERR);
+    set(fd, SOL_SOCKET, SELECT_ERR_QUEUE, 1);
+    is_refusal(next_report(fd, 64), gone);
+    FAILS(recv(fd, (char[1]){0}, 1, MSG_DONTWAIT), EAGAIN);
+    IS(ready(fd, POLLPRI, 0), 0);
+    SYS(close(fd));
+  }
+}
+
+/* So it does of when what it has sent left. */
+static void times_count_as_urgent(void) {
+  int fd = asking(0);
+  struct sockaddr_in a = name_of(fd);
+  set(fd, SOL_SOCKET, SELECT_ERR_QUEUE, 1);
+  set(fd, SOL_SOCKET, SO_TIMESTAMPING, 1 << 1 | 1 << 4 /* TX_SOFTWARE, SOFTWARE */);
+  IS(sendto(fd, "x", 1, 0, A(a)), 1);
+  IS(ready(fd, POLLPRI, 10000), POLLERR | POLLPRI);
+  OK(recv(fd, (char[512]){0}, 512, MSG_ERRQUEUE) > 0);
+  OK(ready(fd, POLLIN, 10000) == POLLIN);
+  IS(ready(fd, POLLPRI, 0), 0);
+}
+
+/* Of a stream Linux never tells of them so. */
+static void errors_of_a_stream_are_not_urgent(void) {
+  EACH_PAIR(mine, far) {
+    set(mine, SOL_SOCKET, SELECT_ERR_QUEUE, 1);
+    IS(option(mine, SOL_SOCKET, SELECT_ERR_QUEUE), 1);
+    far_reset(far);
+    far = dup(mine);
+    OK(ready(mine, POLLIN, 10000) & POLLERR);
+    IS(ready(mine, POLLPRI, 0), POLLERR | POLLHUP);
+  }
+}
+
 static void set_before_anything_else(void) {
   struct sockaddr_in gone = nobody();
   int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
@@ -664,6 +724,9 @@ const struct check CHECKS[] = {
     {"switching_it_off_empties_the_queue", switching_it_off_empties_the_queue},
     {"told_by_epoll", told_by_epoll},
     {"set_before_anything_else", set_before_anything_else},
+    {"errors_count_as_urgent", errors_count_as_urgent},
+    {"times_count_as_urgent", times_count_as_urgent},
+    {"errors_of_a_stream_are_not_urgent", errors_of_a_stream_are_not_urgent},
     {"a_refusal_is_there_when_send_returns", a_refusal_is_there_when_send_returns},
     {"a_refusal_of_what_was_begun", a_refusal_of_what_was_begun},
     {"a_refusal_comes_after_others_were_taken", a_refusal_comes_after_others_were_taken},

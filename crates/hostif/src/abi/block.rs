@@ -103,6 +103,8 @@ bitflags::bitflags! {
         const COUNTS_MEMORY = 16_384;
         /// Its program asks when each datagram came (SOF_TIMESTAMPING_RX_SOFTWARE).
         const STAMPS_ARRIVALS = 32_768;
+        /// Of a datagram socket, what went wrong is told as urgent data is, too (SO_SELECT_ERR_QUEUE).
+        const ERRORS_ARE_URGENT = 65_536;
     }
 }
 

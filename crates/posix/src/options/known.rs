@@ -74,6 +74,8 @@ pub enum What {
     Told,
     /// SO_OOBINLINE.
     UrgentInline,
+    /// SO_SELECT_ERR_QUEUE of a datagram socket; that of a stream has no effect in Linux.
+    ErrorsUrgent,
     /// SO_BINDTODEVICE and SO_BINDTOIFINDEX, read by the latter: the number of an interface.
     Interface,
     /// Only asked for.
@@ -212,7 +214,7 @@ const fn handed_on(level: c_int, name: c_int) -> Known {
 }
 
 /// Options of TCP.
-const STREAM: [Known; 38] = [
+const STREAM: [Known; 39] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
     number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
@@ -260,6 +262,7 @@ const STREAM: [Known; 38] = [
     INTERFACE,
     handed_on(SOL_SOCKET, libc::SO_BROADCAST),
     handed_on(SOL_SOCKET, libc::SO_RXQ_OVFL),
+    handed_on(SOL_SOCKET, libc::SO_SELECT_ERR_QUEUE),
     handed_on(IP, libc::IP_PKTINFO),
     handed_on(IP, libc::IP_RECVTTL),
     handed_on(IP, libc::IP_RECVTOS),
@@ -374,7 +377,7 @@ pub const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 33] = [
+const DATAGRAM: [Known; 34] = [
     DATAGRAM_INTERFACE,
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
@@ -421,6 +424,10 @@ const DATAGRAM: [Known; 33] = [
         more_bits::TIMESTAMP_NS,
     ),
     asks(SOL_SOCKET, libc::SO_RXQ_OVFL, 13, more_bits::DROPS),
+    Known {
+        inherited: false,
+        ..other(libc::SO_SELECT_ERR_QUEUE, 13, What::ErrorsUrgent)
+    },
     asks(IP, libc::IP_RECVORIGDSTADDR, 13, more_bits::DESTINATION),
     asks(IP6, libc::IPV6_RECVORIGDSTADDR, 13, more_bits::DESTINATION6),
     Known {

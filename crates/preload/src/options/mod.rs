@@ -166,7 +166,8 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         | What::Cork
         | What::TimeLimit { .. }
         | What::Told
-        | What::UrgentInline => {
+        | What::UrgentInline
+        | What::ErrorsUrgent => {
             keep(known, &bytes, socket);
             None
         }
@@ -203,6 +204,7 @@ fn keep(known: &Known, bytes: &[u8; 16], socket: &Socket) {
             socket.clear_host_bits(1 << (known.bit + host_bits::OPTIONS_SHIFT));
         }
         What::UrgentInline => socket.urgent_data().set_inline(value != 0),
+        What::ErrorsUrgent => socket.options().set_errors_urgent(value != 0),
         _ => {}
     }
 }

@@ -163,6 +163,25 @@ fn an_urgent_byte_is_counted_where_it_is_read() {
     assert_eq!(says(2), W | R | Ready::PRI);
 }
 
+/// SO_SELECT_ERR_QUEUE: of a datagram socket, what went wrong is told as urgent data is, too.
+#[test]
+fn errors_are_urgent_if_they_are_to_be() {
+    let datagrams = Written::new(SocketKind::Datagram);
+    let says = || datagrams.says(SocketState::Open, BlockFlags::DATAGRAM, 0) - D;
+    for on in [false, true, false] {
+        datagrams.socket.options().set_errors_urgent(on);
+        assert_eq!(says(), NONE);
+        datagrams.socket.block().errno.store(111, Ordering::Release);
+        let expected = if on {
+            Ready::ERR | Ready::PRI
+        } else {
+            Ready::ERR
+        };
+        assert_eq!(says(), expected);
+        datagrams.socket.block().errno.store(0, Ordering::Release);
+    }
+}
+
 #[test]
 fn a_full_stream_is_not_writable_and_its_program_is_told_of_room() {
     let stream = Written::new(SocketKind::Stream);
