@@ -53,6 +53,7 @@ impl<'a> Datagrams<'a> {
     /// # Errors
     /// [`SocketError::WouldBlock`] if there is no room for it now, EMSGSIZE if
     /// there never is, or its path does not take it and it is not to be cut;
+    /// EINVAL of a train that is too long, or is to have no checksums;
     /// EDESTADDRREQ without a destination; and if `departure.from` is not the engine's:
     /// ENETUNREACH, in IPv6 EINVAL, as Linux has it.
     pub fn send(
@@ -195,6 +196,7 @@ impl<'a> Datagrams<'a> {
             let (hops, class, _) = begun.said;
             record.hops = hops.or(hops_to(to, &sending));
             record.class = class.unwrap_or(sending.class);
+            record.unsummed = sending.unsummed;
         }
         self.check_whole(&record)?;
         self.write_record(&record, &[IoSlice::new(&begun.bytes)], begun.said.2)
@@ -263,9 +265,13 @@ impl<'a> Datagrams<'a> {
                 false if sending.least => PathMtu::Least,
                 false => sending.path_mtu,
             },
+            unsummed: ip.is_ipv4() && sending.unsummed,
             ..DatagramRecord::new(len as u32, Address::from(to))
         };
-        if record.segment != 0 && len.div_ceil(record.segment.into()) > MOST_SEGMENTS {
+        // As Linux has it, also of a train of one.
+        let is_refused = record.unsummed && departure.segment != 0;
+        let parts = len.div_ceil(record.segment.max(1).into());
+        if is_refused || record.segment != 0 && parts > MOST_SEGMENTS {
             return Err(SocketError::Refused(Errno::INVAL));
         }
         self.check_whole(&record)?;

@@ -70,6 +70,11 @@ impl Host {
         self.session.agreed().distinguishes_interfaces()
     }
 
+    /// Whether the engine sends datagrams without a checksum that are to have none.
+    pub fn sends_unsummed(&self) -> bool {
+        self.session.agreed().sends_unsummed()
+    }
+
     /// Whether what is bound to the wildcard is the engine's alone, and not the kernel's, too.
     pub fn is_alone(&self) -> bool {
         self.session.is_alone()

@@ -168,6 +168,7 @@ fn an_engine_is_told_what_its_version_has() {
         socket.options().take_port_of(b.socket()).unwrap();
         assert_eq!(socket.options().distinguishes_groups(), version >= 22);
         assert_eq!(socket.host().distinguishes_interfaces(), version >= 23);
+        assert_eq!(socket.host().sends_unsummed(), version >= 24);
         socket.options().set(Name::KeepCount, 9).unwrap();
         let (index, other) = (socket.id().index, b.socket().id().encode());
         let mut expected: Vec<_> = all

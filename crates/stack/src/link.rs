@@ -44,7 +44,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::{ethernet, ipv4, ipv6};
 use memberships::Memberships;
 use next_hops::NextHops;
-pub(crate) use packets::{tcp_ipv4_header, tcp_ipv6_header};
+pub(crate) use packets::{UdpForm, tcp_ipv4_header, tcp_ipv6_header};
 use routing::{AddressError, routes};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};

@@ -382,6 +382,72 @@ static void cut_to_the_least_mtu(void) {
 }
 
 /* When close returns, the port is free, and what was sent still goes. */
+/* The checksum of the next datagram of so many bytes, each of them `c`. */
+static int checksum_of(int raw, char c, ssize_t len) {
+  for (;;) {
+    static unsigned char p[8192];
+    OK(ready(raw, POLLIN, 10000) & POLLIN);
+    ssize_t n = SYS(recv(raw, p, sizeof p, 0)), header = (p[0] & 15) * 4;
+    if (n == header + 8 + len && p[header + 8] == c && p[n - 1] == c)
+      return p[header + 6] << 8 | p[header + 7];
+  }
+}
+
+/* SO_NO_CHECK: a datagram of IPv4 leaves without a checksum, in fragments, too. */
+static void without_a_checksum(void) {
+  static char bytes[3000];
+  struct sockaddr_in to;
+  int far = bound(&to), mine = mine4(), raw = -1;
+  if (far_in_kernel())
+    raw = SYS(syscall(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_UDP));
+  IS(option(mine, SOL_SOCKET, SO_NO_CHECK), 0);
+  for (int i = 0; i < 6; i++) {
+    int on = i & 1;
+    size_t len = i < 4 ? 5 : sizeof bytes;
+    memset(bytes, 'a' + i, len);
+    set(mine, SOL_SOCKET, SO_NO_CHECK, on);
+    IS(option(mine, SOL_SOCKET, SO_NO_CHECK), on);
+    IS(sendto(mine, bytes, len, 0, A(to)), len);
+    OK(ready(far, POLLIN, 10000) & POLLIN);
+    IS(recv(far, bytes, sizeof bytes, 0), len);
+    IS(*bytes, 'a' + i);
+    if (far_in_kernel())
+      IS(checksum_of(raw, 'a' + i, len) == 0, on);
+  }
+  /* What it is when the datagram is sent. */
+  IS(sendto(mine, "zz", 2, MSG_MORE, A(to)), 2);
+  set(mine, SOL_SOCKET, SO_NO_CHECK, 0);
+  IS(sendto(mine, "zz", 2, 0, A(to)), 2);
+  receives(far, "zzzz");
+  if (far_in_kernel())
+    OK(checksum_of(raw, 'z', 4) != 0);
+  /* A train has to have them. */
+  set(mine, SOL_SOCKET, SO_NO_CHECK, 1);
+  set(mine, IPPROTO_UDP, UDP_SEGMENT, 2);
+  FAILS(sendto(mine, "zzzz", 4, 0, A(to)), EINVAL);
+  FAILS(sendto(mine, "z", 1, 0, A(to)), EINVAL);
+  nothing_more(far);
+}
+
+/* It says nothing of what goes by IPv6, and what goes by IPv4 from a socket of IPv6 has none. */
+static void without_a_checksum_in_ipv6(void) {
+  struct sockaddr_in6 to6;
+  struct sockaddr_in to;
+  int far6 = bound6(&to6), far = bound(&to), mine = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), raw = -1;
+  char text[INET_ADDRSTRLEN], name[64];
+  snprintf(name, sizeof name, "::ffff:%s", inet_ntop(AF_INET, &to.sin_addr, text, sizeof text));
+  struct sockaddr_in6 mapped = address6(name, ntohs(to.sin_port));
+  set(mine, SOL_SOCKET, SO_NO_CHECK, 1);
+  if (far_in_kernel())
+    raw = SYS(syscall(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_UDP));
+  IS(sendto(mine, "xx", 2, 0, A(to6)), 2);
+  receives(far6, "xx");
+  IS(sendto(mine, "yy", 2, 0, A(mapped)), 2);
+  receives(far, "yy");
+  if (far_in_kernel())
+    IS(checksum_of(raw, 'y', 2), 0);
+}
+
 static void closed_is_closed(void) {
   struct sockaddr_in to, here = address(my_ip(), 0);
   int far = bound(&to), mine = mine4();
@@ -476,6 +542,8 @@ const struct check CHECKS[] = {
     {"not_to_be_cut", not_to_be_cut},
     {"not_to_be_cut_in_ipv6", not_to_be_cut_in_ipv6},
     {"cut_to_the_least_mtu", cut_to_the_least_mtu},
+    {"without_a_checksum", without_a_checksum},
+    {"without_a_checksum_in_ipv6", without_a_checksum_in_ipv6},
     {"closed_is_closed", closed_is_closed},
     {"closed_elsewhere", closed_elsewhere},
     {0, 0},

@@ -10,8 +10,10 @@ pub const ACCEPT_RECORD: usize = 64;
 pub const DATAGRAM_HEADER: usize = 32;
 /// The bits of a datagram's length.
 const LEN: u32 = 0x1_ffff;
-/// The bit after them: a group's address follows.
+/// The bit after them, in the receive stream: a group's address follows.
 const TO_GROUP: u64 = 1 << 17;
+/// The same bit in the send stream: it leaves without a checksum.
+const UNSUMMED: u64 = TO_GROUP;
 /// Hops were chosen for it, or counted.
 const HAS_HOPS: u64 = 1 << 18;
 /// What goes to a group comes back to the sender's own.
@@ -247,6 +249,9 @@ pub struct DatagramRecord {
     pub looped: bool,
     /// What is done if it is longer than the path takes (send stream alone).
     pub path_mtu: PathMtu,
+    /// It leaves without a checksum (RFC 768), if it goes by IPv4 and is no train (send stream alone;
+    /// interface version 24). It has the bit of `to_group`.
+    pub unsummed: bool,
     /// Where it goes (send stream; none for a connected socket) or where it
     /// came from (receive stream).
     pub peer: Address,
@@ -265,6 +270,7 @@ impl DatagramRecord {
             class: 0,
             looped: true,
             path_mtu: PathMtu::default(),
+            unsummed: false,
             peer,
         }
     }
@@ -276,6 +282,7 @@ impl DatagramRecord {
             | u64::from(self.own) << 24
             | u64::from(self.segment) << 32
             | if self.to_group { TO_GROUP } else { 0 }
+            | if self.unsummed { UNSUMMED } else { 0 }
             | if self.stamped { STAMPED } else { 0 }
             | if self.looped { LOOPED } else { 0 }
             | (self.path_mtu as u64) << PATH_MTU_SHIFT
@@ -311,6 +318,7 @@ impl DatagramRecord {
             own: (w[0] >> 24) as u8,
             segment: (w[0] >> 32) as u16,
             to_group: w[0] & TO_GROUP != 0,
+            unsummed: w[0] & UNSUMMED != 0,
             stamped: w[0] & STAMPED != 0,
             hops: (w[0] & HAS_HOPS != 0).then_some((w[0] >> 48) as u8),
             looped: w[0] & LOOPED != 0,
@@ -340,7 +348,7 @@ mod tests {
             prop_assert_eq!(AcceptRecord::decode(&accept.encode()), accept);
             let [to_group, stamped, looped] = flags;
             let path_mtu = PathMtu::from_raw(raw);
-            let datagram = DatagramRecord { len, own, segment, to_group, stamped, hops, class, looped, path_mtu, peer: Address(b) };
+            let datagram = DatagramRecord { len, own, segment, to_group, stamped, hops, class, looped, path_mtu, unsummed: to_group, peer: Address(b) };
             prop_assert_eq!(DatagramRecord::decode(&datagram.encode()), datagram);
             let stamp = Stamp { arrived_ns: stamp.0, dropped: stamp.1 };
             prop_assert_eq!(Stamp::decode(&stamp.encode()), stamp);

@@ -62,6 +62,9 @@ const SENT_STAMPS_SINCE: u16 = 23;
 /// The first in which a socket receives a group from some sources alone
 /// ([`Request::Sources`](super::Request::Sources)).
 const SOURCES_SINCE: u16 = 24;
+/// The first in which a datagram may be sent without a checksum
+/// ([`DatagramRecord::unsummed`](super::DatagramRecord)).
+const UNSUMMED_SINCE: u16 = 24;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
@@ -194,6 +197,12 @@ impl Agreed {
         self.version >= SOURCES_SINCE
     }
 
+    /// Whether a datagram may be sent without a checksum.
+    #[must_use]
+    pub fn sends_unsummed(&self) -> bool {
+        self.version >= UNSUMMED_SINCE
+    }
+
     /// Whether a socket may be bound to one of the adapter's interfaces.
     #[must_use]
     pub fn distinguishes_interfaces(&self) -> bool {
@@ -321,7 +330,7 @@ mod tests {
     #[test]
     fn what_the_adapter_takes_is_known_by_its_version() {
         type Takes = fn(&Agreed) -> bool;
-        let takes: [(Takes, u16); 11] = [
+        let takes: [(Takes, u16); 12] = [
             (Agreed::can_cancel, 14),
             (Agreed::supports_low_water, 14),
             (Agreed::supports_messages, 15),
@@ -333,6 +342,7 @@ mod tests {
             (Agreed::distinguishes_interfaces, 23),
             (Agreed::stamps_sent, 23),
             (Agreed::distinguishes_sources, 24),
+            (Agreed::sends_unsummed, 24),
         ];
         for version in 11..=24 {
             let agreed = Agreed {

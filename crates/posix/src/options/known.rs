@@ -97,6 +97,8 @@ pub enum Leaves {
     PathMtu(OptionName),
     /// IPV6_DONTFRAG.
     Whole,
+    /// SO_NO_CHECK, of IPv4 alone.
+    Unsummed,
 }
 
 const fn asks(level: c_int, name: c_int, bit: u32, kept: u64) -> Known {
@@ -377,7 +379,7 @@ pub const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 34] = [
+const DATAGRAM: [Known; 35] = [
     DATAGRAM_INTERFACE,
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),
@@ -424,6 +426,7 @@ const DATAGRAM: [Known; 34] = [
         more_bits::TIMESTAMP_NS,
     ),
     asks(SOL_SOCKET, libc::SO_RXQ_OVFL, 13, more_bits::DROPS),
+    leaves(SOL_SOCKET, libc::SO_NO_CHECK, 13, Leaves::Unsummed),
     Known {
         inherited: false,
         ..other(libc::SO_SELECT_ERR_QUEUE, 13, What::ErrorsUrgent)

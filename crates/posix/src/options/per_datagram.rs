@@ -56,6 +56,7 @@ pub fn leave_with(
             Leaves::Looped => sending.looped = value != 0,
             Leaves::PathMtu(_) => sending.path_mtu = path_mtu,
             Leaves::Whole => sending.whole = value != 0,
+            Leaves::Unsummed => sending.unsummed = value != 0,
         });
     match what {
         Leaves::PathMtu(name) => Some((name, path_mtu as u64)),

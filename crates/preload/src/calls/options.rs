@@ -20,9 +20,9 @@ use libc::{IPPROTO_IPV6 as IP6, IPPROTO_TCP as TCP};
 use libc::{c_int, c_void, socklen_t, timeval};
 use longshore_hostif::OptionName as O;
 use longshore_hostif::Owner;
-use longshore_posix::options::known::{self, What, find};
+use longshore_posix::options::known::{self, Leaves, What, find};
 use longshore_posix::options::{AUTHENTICATION, SIGNATURE_EXT, per_datagram, refusal};
-use longshore_sockets::{Socket, SocketError};
+use longshore_sockets::{Host, Socket, SocketError};
 
 /// `setsockopt(2)`.
 #[unsafe(no_mangle)]
@@ -108,6 +108,11 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             return Err(refused(libc::EINVAL));
         }
         let known = find(stream, level, name);
+        if known.is_some_and(|k| matches!(k.what, What::Leaves(Leaves::Unsummed)))
+            && !place::attached().is_none_or(Host::sends_unsummed)
+        {
+            return Err(refused(libc::ENOPROTOOPT));
+        }
         if let (Some(known), Some(socket)) = (known, &socket)
             && let Some(done) = flip(socket, known, value, len)
         {

@@ -109,6 +109,33 @@ fn a_datagram_leaves_with_what_is_said_beside_it_or_was_set() {
     }
 }
 
+/// What it is when it leaves counts, as Linux has it, and nothing of IPv6 goes without.
+#[test]
+fn a_datagram_of_ipv4_leaves_without_a_checksum_if_it_is_to() {
+    let (_engine, host, _directory) = engine();
+    let (a, local) = bound(host);
+    let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 1));
+    let record = |to| a.datagrams().record(4, Some(to), Departure::default());
+    let is_unsummed = |to| record(to).map(|record| record.unsummed);
+    assert_eq!(is_unsummed(local), Ok(false));
+    for ipv6 in [false, true] {
+        a.datagrams()
+            .change_sending(ipv6, |sending| sending.unsummed = true);
+    }
+    assert_eq!(is_unsummed(local), Ok(true));
+    assert_eq!(is_unsummed(v6), Ok(false));
+    let train = Departure {
+        segment: 2,
+        ..Departure::default()
+    };
+    let train = |len| a.datagrams().record(len, Some(local), train).map(|_| ());
+    assert_eq!(train(3), refused(Errno::INVAL));
+    assert_eq!(train(1), refused(Errno::INVAL));
+    a.datagrams()
+        .change_sending(false, |sending| sending.unsummed = false);
+    assert_eq!(train(3), Ok(()));
+}
+
 /// Linux: UDP_MAX_SEGMENTS.
 #[test]
 fn a_train_has_no_more_than_128_datagrams() {

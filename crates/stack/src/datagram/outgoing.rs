@@ -10,7 +10,7 @@ use crate::address_pair::{AddressPair, DEFAULT_TTL, Service};
 use crate::bytes::put;
 use crate::counters::{Counters, EngineDrop};
 use crate::demux::Ports;
-use crate::link::{Link, NextHop, WholeMessage};
+use crate::link::{Link, NextHop, UdpForm, WholeMessage};
 use crate::send_stamps::AskedOfDatagram;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -43,6 +43,7 @@ struct Chosen {
     /// Size of the datagrams that it is cut into; 0 if it is one.
     segment: u16,
     path_mtu: PathMtu,
+    unsummed: bool,
 }
 
 /// Sends the datagrams of sockets: borrows the link that they go to, what counts them, and whom
@@ -218,6 +219,7 @@ impl DatagramSender<'_> {
             service,
             segment: record.segment,
             path_mtu: record.path_mtu,
+            unsummed: record.unsummed,
         }
     }
 
@@ -234,6 +236,7 @@ impl DatagramSender<'_> {
             service,
             segment,
             path_mtu,
+            unsummed,
         } = chosen;
         if matches!(hop, NextHop::Unreachable | NextHop::NoRoute) {
             self.counters.drop(EngineDrop::Unresolved);
@@ -269,14 +272,18 @@ impl DatagramSender<'_> {
         }
         let packet_len = len + udp::HEADER_LEN + addresses.header_len();
         if !cut && packet_len > mtu {
-            self.send_fragmented(addresses, service, mtu, &header, payload);
+            self.send_fragmented(addresses, chosen, mtu, &header, payload);
             return true;
         }
-        let gso = cut.then_some(segment as u16);
+        let form = match unsummed {
+            _ if cut => UdpForm::Train(segment as u16),
+            true => UdpForm::Unsummed,
+            false => UdpForm::Whole,
+        };
         let sent = self
             .link
             .output
-            .send_udp(addresses, hop, service, &header, payload, gso);
+            .send_udp(addresses, hop, service, &header, payload, form);
         if sent.is_err() {
             self.counters.drop(EngineDrop::PortRefused);
         }
@@ -312,11 +319,11 @@ impl DatagramSender<'_> {
         chosen.path_mtu.refuses() && packet > self.mtu_for(hop, addresses, chosen.path_mtu)
     }
 
-    /// A datagram longer than the MTU: summed here and sent in fragments.
+    /// A datagram longer than the MTU: summed here, if it is to be, and sent in fragments.
     fn send_fragmented(
         &mut self,
         addresses: &AddressPair,
-        service: Service,
+        chosen: Chosen,
         mtu: usize,
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
@@ -328,14 +335,21 @@ impl DatagramSender<'_> {
         payload.iter().for_each(|p| message.extend_from_slice(p));
         let len = message.len() as u32;
         let pseudo = match *addresses {
-            AddressPair::V4 { from, to } => Partial::of_pseudo_v4(from, to, protocol::UDP, len),
-            AddressPair::V6 { from, to } => Partial::of_pseudo_v6(from, to, protocol::UDP, len),
+            AddressPair::V4 { .. } if chosen.unsummed => None,
+            AddressPair::V4 { from, to } => {
+                Some(Partial::of_pseudo_v4(from, to, protocol::UDP, len))
+            }
+            AddressPair::V6 { from, to } => {
+                Some(Partial::of_pseudo_v6(from, to, protocol::UDP, len))
+            }
         };
-        let sum = pseudo.plus(Partial::of(&message)).finish();
-        let sum = if sum == 0 { 0xffff } else { sum };
-        put(&mut message, CHECKSUM_AT, &sum.to_be_bytes());
+        if let Some(pseudo) = pseudo {
+            let sum = pseudo.plus(Partial::of(&message)).finish();
+            let sum = if sum == 0 { 0xffff } else { sum };
+            put(&mut message, CHECKSUM_AT, &sum.to_be_bytes());
+        }
         let whole = WholeMessage {
-            service,
+            service: chosen.service,
             protocol: protocol::UDP,
             bytes: &message,
             most: mtu,

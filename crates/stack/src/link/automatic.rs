@@ -10,7 +10,7 @@ use crate::address_pair::{AddressPair, Service};
 use crate::counters::{Counters, EngineDrop};
 use crate::link::local_addresses::LocalAddresses6;
 use crate::link::routing::{AddressError, everything, routes};
-use crate::link::{Link, NextHop, net_time};
+use crate::link::{Link, NextHop, UdpForm, net_time};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::{Capabilities, LinkKind};
 use longshore_net::dhcp::{Action, Client, Lease, Message};
@@ -338,7 +338,14 @@ impl Link {
         let payload = [IoSlice::new(message.bytes())];
         if self
             .output
-            .send_udp(&addresses, hop, Service::DEFAULT, &header, &payload, None)
+            .send_udp(
+                &addresses,
+                hop,
+                Service::DEFAULT,
+                &header,
+                &payload,
+                UdpForm::Whole,
+            )
             .is_err()
         {
             counters.drop(EngineDrop::PortRefused);

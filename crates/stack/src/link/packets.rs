@@ -140,7 +140,8 @@ impl IpOutput {
         self.send_ipv4(ip, hop, &mut buffer, &transport)
     }
 
-    /// Sends a UDP datagram that fits the path, or a train of them that the port cuts.
+    /// Sends a UDP datagram that fits the path, or a train of them that the port cuts. One of IPv6
+    /// always has a checksum (RFC 8200 section 8.1).
     pub(crate) fn send_udp(
         &mut self,
         addresses: &AddressPair,
@@ -148,19 +149,26 @@ impl IpOutput {
         service: Service,
         header: &UdpHeader,
         payload: &[IoSlice<'_>],
-        gso: Option<u16>,
+        form: UdpForm,
     ) -> Result<(), PortError> {
-        let transport = Transport {
+        let gso = match form {
+            UdpForm::Train(size) => Some((GsoKind::Udp, size)),
+            UdpForm::Whole | UdpForm::Unsummed => None,
+        };
+        let mut transport = Transport {
             protocol: protocol::UDP,
             header_len: longshore_wire::udp::HEADER_LEN,
             checksum_at: UDP_CHECKSUM_AT,
             payload,
-            gso: gso.map(|size| (GsoKind::Udp, size)),
+            gso,
         };
         match *addresses {
             AddressPair::V4 { from, to } => {
                 let mut buffer = [0u8; super::HEADER_ROOM];
                 header.emit(&mut buffer[super::LOWER_HEADERS..]);
+                if form == UdpForm::Unsummed {
+                    transport.checksum_at = NO_CHECKSUM;
+                }
                 let ip = Ipv4Header {
                     tos: service.tos,
                     payload_len: transport.len() as u16,
@@ -183,6 +191,17 @@ impl IpOutput {
             }
         }
     }
+}
+
+/// As what a datagram leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UdpForm {
+    /// As it is.
+    Whole,
+    /// As it is, with a checksum of zero, which says that there is none (RFC 768).
+    Unsummed,
+    /// Cut by the port into datagrams of so many bytes.
+    Train(u16),
 }
 
 /// The IP header of a TCP segment. Never to be fragmented (RFC 1191); the identification is only

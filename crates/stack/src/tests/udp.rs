@@ -10,7 +10,7 @@ use super::streams::copy_out;
 use crate::counters::EngineDrop;
 use longshore_hostif::{
     Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges, OptionName, PathMtu, Request,
-    STAMP_BYTES, SocketId, SocketKind,
+    STAMP_BYTES, SocketId, SocketKind, datagram_span,
 };
 use longshore_testbed::packets::{HOPS, header_v4};
 use longshore_wire::checksum::Partial;
@@ -72,7 +72,7 @@ impl Udp {
         change(&mut record);
         let mut bytes = record.encode().to_vec();
         bytes.extend((0..len).map(|at| at as u8));
-        bytes.resize(record.span() as usize, 0);
+        bytes.resize(datagram_span(record.len) as usize, 0);
         self.written = self.single.write(self.socket, self.written, &bytes);
         self.single.turn();
     }
@@ -205,6 +205,32 @@ fn a_train_is_cut_where_the_port_does_not() {
     assert_eq!(udp.single.dropped(EngineDrop::TooManySegments.name()), 1);
     udp.sends(|_| {}, 3);
     assert_eq!(lens(&mut udp), [3], "the next goes");
+}
+
+/// One that is to have no checksum has zero there, in fragments, too; a train has them all the same.
+#[test]
+fn a_datagram_goes_out_without_a_checksum() {
+    let mut udp = Udp::new();
+    for (len, segment, fragments, is_summed) in [
+        (0, 0, 1, false),
+        (5, 0, 1, false),
+        (3_000, 0, 3, false),
+        (20, 10, 2, true),
+    ] {
+        udp.sends(
+            |record| {
+                record.unsummed = true;
+                record.segment = segment;
+            },
+            len,
+        );
+        let packets = udp.single.packets();
+        assert_eq!(packets.len(), fragments, "{len}");
+        let checksum = word(&packets[0][HEADER_LEN + 6..]);
+        assert_eq!(checksum != 0, is_summed, "{len}");
+    }
+    udp.sends(|_| {}, 5);
+    assert_eq!(udp.sent().len(), 1, "the next has one");
 }
 
 /// A datagram that the link does not take whole goes in fragments, unless its program wants none:

@@ -25,6 +25,8 @@ pub struct Sending {
     /// IPV6_MTU, set to the least that a path of IPv6 takes: what is longer than that is cut, or
     /// refused, as if its path took no more.
     pub least: bool,
+    /// SO_NO_CHECK: it leaves without a checksum (IPv4 alone).
+    pub unsummed: bool,
 }
 
 impl Default for Sending {
@@ -37,6 +39,7 @@ impl Default for Sending {
             path_mtu: PathMtu::default(),
             whole: false,
             least: false,
+            unsummed: false,
         }
     }
 }
@@ -58,6 +61,7 @@ const NOT_LOOPED: u32 = 1 << 25;
 const PATH_MTU_SHIFT: u32 = 26;
 const WHOLE: u32 = 1 << 29;
 const LEAST: u32 = 1 << 30;
+const UNSUMMED: u32 = 1 << 31;
 
 impl Sending {
     /// In a word, which is zero for the default.
@@ -70,6 +74,7 @@ impl Sending {
             | looped
             | if self.whole { WHOLE } else { 0 }
             | if self.least { LEAST } else { 0 }
+            | if self.unsummed { UNSUMMED } else { 0 }
             | path_mtu << PATH_MTU_SHIFT
     }
 
@@ -83,6 +88,7 @@ impl Sending {
             path_mtu: PathMtu::from_raw(path_mtu),
             whole: word & WHOLE != 0,
             least: word & LEAST != 0,
+            unsummed: word & UNSUMMED != 0,
         }
     }
 }
@@ -225,9 +231,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_set_is_kept(hops: Option<u8>, class: u8, group_hops: u8, looped: bool, whole: bool, least: bool, raw: u32) {
+        fn what_is_set_is_kept(hops: Option<u8>, class: u8, group_hops: u8, looped: bool, whole: bool, least: bool, unsummed: bool, raw: u32) {
             let path_mtu = PathMtu::from_raw(raw);
-            let sending = Sending { hops, class, group_hops, looped, path_mtu, whole, least };
+            let sending = Sending { hops, class, group_hops, looped, path_mtu, whole, least, unsummed };
             prop_assert_eq!(Sending::decode(sending.encode()), sending);
         }
     }
@@ -283,6 +289,7 @@ mod tests {
         assert_eq!(set(|s| s.looped = false), 1 << 25);
         assert_eq!(set(|s| s.whole = true), 1 << 29);
         assert_eq!(set(|s| s.least = true), 1 << 30);
+        assert_eq!(set(|s| s.unsummed = true), 1 << 31);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::address_pair::{AddressPair, Service};
-use crate::link::Interface;
 use crate::link::automatic::Automatic;
+use crate::link::{Interface, UdpForm};
 use crate::secrets::Secrets;
 use longshore_net::Cidr;
 use longshore_ports::Port;
@@ -105,7 +105,14 @@ fn send(link: &mut Link, to: IpAddr, payload: &[u8], counters: &mut Counters) {
     };
     let pieces = [IoSlice::new(payload)];
     link.output
-        .send_udp(&addresses, hop, Service::DEFAULT, &header, &pieces, None)
+        .send_udp(
+            &addresses,
+            hop,
+            Service::DEFAULT,
+            &header,
+            &pieces,
+            UdpForm::Whole,
+        )
         .unwrap();
 }
 
