@@ -162,6 +162,28 @@ impl IpOutput {
         message: &[u8],
         counters: &mut Counters,
     ) {
+        self.send_mld((from, mld::ROUTERS), message, counters);
+    }
+
+    /// Tells routers that speak MLDv1 of one group, to which somebody here listens, or nobody any more.
+    pub(super) fn send_older_group_report(
+        &mut self,
+        from: Ipv6Addr,
+        is_listener: bool,
+        group: Ipv6Addr,
+        counters: &mut Counters,
+    ) {
+        let mut message = [0; mld::OLDER_LEN];
+        let to = mld::emit_older(from, is_listener, group, &mut message);
+        self.send_mld((from, to), &message, counters);
+    }
+
+    fn send_mld(
+        &mut self,
+        (from, to): (Ipv6Addr, Ipv6Addr),
+        message: &[u8],
+        counters: &mut Counters,
+    ) {
         let header = Ipv6Header {
             traffic_class: 0,
             flow_label: 0,
@@ -169,9 +191,9 @@ impl IpOutput {
             next_header: next_header::HOP_BY_HOP,
             hop_limit: mld::HOP_LIMIT,
             source: from,
-            destination: mld::ROUTERS,
+            destination: to,
         };
-        let hop = NextHop::Neighbor(MacAddr::of_group(mld::ROUTERS));
+        let hop = NextHop::Neighbor(MacAddr::of_group(to));
         self.send_finished6(&header, hop, message, counters);
     }
 

@@ -10,6 +10,7 @@ use crate::link::{IpOutput, Link, NextHop, net_time};
 use longshore_net::{arp, ndp};
 use longshore_tcp::Instant;
 use longshore_wire::MacAddr;
+use longshore_wire::icmpv6::mld;
 use longshore_wire::membership::Record;
 use std::net::Ipv6Addr;
 
@@ -59,10 +60,11 @@ impl Link {
 }
 
 impl Announcements {
-    /// Announces our `addresses`, if it is time; that of IPv4 unless it is leased.
+    /// Announces our `addresses`, if it is time; that of IPv4 unless it is leased. The routers of IPv6
+    /// speak `version`.
     pub(super) fn poll(
         &mut self,
-        addresses: &LocalAddresses,
+        (addresses, version): (&LocalAddresses, mld::Version),
         is_leased: bool,
         output: &mut IpOutput,
         now: Instant,
@@ -87,7 +89,7 @@ impl Announcements {
         let certain: Vec<Ipv6Addr> = v6.preferred().collect();
         if let Some(ours) = v6.link_local.filter(|ip| certain.contains(ip)) {
             // Switches must let through what is for us.
-            addresses.report_groups(ours, Record::ToExclude, output, counters);
+            addresses.report_groups((ours, version), Record::ToExclude, output, counters);
         }
         for ip in certain {
             let message = ndp::answer(Ipv6Addr::UNSPECIFIED, ip, mac, true);

@@ -129,10 +129,11 @@ impl LocalAddresses {
         self.v6.as_ref()?.link_local
     }
 
-    /// Reports the groups of our IPv6 addresses to switches and routers, from the address `from`.
+    /// Reports the groups of our IPv6 addresses to switches and routers of `version`, from the address
+    /// `from`.
     pub(super) fn report_groups(
         &self,
-        from: Ipv6Addr,
+        (from, version): (Ipv6Addr, mld::Version),
         record: Record,
         output: &mut IpOutput,
         counters: &mut Counters,
@@ -141,6 +142,11 @@ impl LocalAddresses {
         let Some(v6) = self.v6() else {
             return;
         };
+        if version == mld::Version::V1 {
+            let report = |group| output.send_older_group_report(from, true, group, counters);
+            v6.addresses.groups().for_each(report);
+            return;
+        }
         let mut message = [0; ROOM];
         let records = v6.addresses.groups().map(|group| (record, group, &[][..]));
         let len = mld::emit_report(from, records, &mut message);

@@ -22,7 +22,8 @@ use longshore_wire::{MacAddr, WireError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// For how long an older router's version is spoken after its query, in microseconds
-/// (RFC 3376 section 8.12: twice its interval of 125 s, and the time for answers).
+/// (RFC 3376 section 8.12, RFC 3810 section 9.12: twice its interval of 125 s, and the time for
+/// answers).
 const OLDER_ROUTER: u64 = 260_000_000;
 
 /// The groups that programs have joined.
@@ -32,6 +33,8 @@ pub(crate) struct Memberships {
     pub(crate) v6: Groups<Ipv6Addr>,
     /// The oldest version that a router has asked in, and until when it counts.
     older: (Version, Instant),
+    /// Until when the routers of IPv6 speak MLDv1.
+    older6: Instant,
 }
 
 impl Memberships {
@@ -40,6 +43,7 @@ impl Memberships {
             v4: Groups::new(secrets.number(Purpose::Groups4)),
             v6: Groups::new(secrets.number(Purpose::Groups6)),
             older: (Version::V3, Instant(0)),
+            older6: Instant(0),
         }
     }
 
@@ -61,6 +65,21 @@ impl Memberships {
     pub(crate) fn note_query(&mut self, version: Version, now: Instant) {
         if version < Version::V3 && version <= self.version(now) {
             self.older = (version, Instant(now.0 + OLDER_ROUTER));
+        }
+    }
+
+    /// What is spoken to the routers of IPv6 (RFC 3810 section 8.2.1).
+    pub(crate) fn version6(&self, now: Instant) -> mld::Version {
+        match now < self.older6 {
+            true => mld::Version::V1,
+            false => mld::Version::V2,
+        }
+    }
+
+    /// As `note_query`, of IPv6.
+    pub(crate) fn note_query6(&mut self, version: mld::Version, now: Instant) {
+        if version == mld::Version::V1 {
+            self.older6 = Instant(now.0 + OLDER_ROUTER);
         }
     }
 
@@ -139,7 +158,7 @@ impl Memberships {
         now: Instant,
         counters: &mut Counters,
     ) {
-        let (at, version) = (net_time(now), self.version(now));
+        let (at, version, version6) = (net_time(now), self.version(now), self.version6(now));
         self.v4.poll(at, |report| {
             // In the group of all hosts everybody is (RFC 3376 section 6).
             if let Some(from) = addresses.v4().filter(|_| report.group != igmp::ALL_SYSTEMS) {
@@ -149,7 +168,7 @@ impl Memberships {
         self.v6.poll(at, |report| {
             // Nor are groups that do not leave the link's hosts (RFC 3810 section 6).
             if report.group != ALL_NODES && report.group.octets()[1] & 15 > 1 {
-                report6(addresses, report, output, counters);
+                report6((addresses, version6), report, output, counters);
             }
         });
     }
@@ -240,13 +259,20 @@ fn send4(
 
 /// As `report4`, of IPv6.
 fn report6(
-    addresses: &LocalAddresses,
+    (addresses, version): (&LocalAddresses, mld::Version),
     report: &Report<'_, Ipv6Addr>,
     output: &mut IpOutput,
     counters: &mut Counters,
 ) {
     // Before there is an address on the link, it is from nobody (RFC 3590 section 4).
     let from = addresses.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
+    if version == mld::Version::V1 {
+        // Of its sources such a router knows nothing (RFC 3810 section 8.3.1).
+        if !(report.is_member && report.record == Record::Block) {
+            output.send_older_group_report(from, report.is_member, report.group, counters);
+        }
+        return;
+    }
     let mut message = [0; mld::report_len(1, mld::MOST_SOURCES)];
     for list in lists(report.record, report.sources, mld::MOST_SOURCES) {
         let record = (report.record, report.group, list);

@@ -107,8 +107,8 @@ impl Link {
         self.output.drop_held(&failed, counters);
         let (addresses, output) = (&self.addresses, &mut self.output);
         let is_leased = self.auto.asks_dhcp();
-        self.announcing
-            .poll(addresses, is_leased, output, now, counters);
+        let told = (addresses, self.groups.version6(now));
+        self.announcing.poll(told, is_leased, output, now, counters);
         self.groups.poll(addresses, output, now, counters);
         self.poll_automatic(now, counters);
         !failed.is_empty()

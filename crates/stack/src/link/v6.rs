@@ -222,7 +222,7 @@ impl Link {
             self.router_failed(router);
         }
         for event in events {
-            self.own_address(event, counters);
+            self.own_address(event, now, counters);
         }
         for (ip, known) in ask {
             self.solicit(ip, known, counters);
@@ -230,10 +230,11 @@ impl Link {
     }
 
     /// One of our addresses is to be asked for, or has proved to be ours.
-    fn own_address(&mut self, event: Event, counters: &mut Counters) {
+    fn own_address(&mut self, event: Event, now: Instant, counters: &mut Counters) {
         if self.output.device.is_bare() {
             return;
         }
+        let version = self.groups.version6(now);
         let Some(v6) = self.addresses.v6_mut() else {
             return;
         };
@@ -242,7 +243,7 @@ impl Link {
                 // First of all, switches must let the answers through.
                 if !std::mem::replace(&mut v6.reported, true) {
                     self.addresses.report_groups(
-                        Ipv6Addr::UNSPECIFIED,
+                        (Ipv6Addr::UNSPECIFIED, version),
                         Record::ToExclude,
                         &mut self.output,
                         counters,
@@ -256,8 +257,12 @@ impl Link {
             // The first report may be lost (RFC 3810 section 9.14.1), and its source
             // was nobody.
             Event::Ours(ip) if v6.link_local == Some(ip) => {
-                self.addresses
-                    .report_groups(ip, Record::ToExclude, &mut self.output, counters);
+                self.addresses.report_groups(
+                    (ip, version),
+                    Record::ToExclude,
+                    &mut self.output,
+                    counters,
+                );
             }
             Event::Ours(_) => {}
             Event::Expired(_) => self.reconfigured(),
@@ -277,14 +282,21 @@ impl Link {
         let ours = self.addresses.link_local();
         let asks = ip.hop_limit == mld::HOP_LIMIT && ip.source.is_unicast_link_local();
         if let Some(ours) = ours.filter(|_| asks) {
-            let (within, at) = (mld::response_ms(max_response), net_time(now));
+            let version = mld::Version::of_query(data);
+            self.groups.note_query6(version, now);
+            let version6 = self.groups.version6(now);
+            let (within, at) = (mld::response_ms(version, max_response), net_time(now));
             let groups = &mut self.groups.v6;
             match group.is_unspecified() {
                 true => groups.asked_all(within, at),
                 false => groups.asked(group, mld::sources_asked(data), within, at),
             }
-            self.addresses
-                .report_groups(ours, Record::IsExclude, &mut self.output, counters);
+            self.addresses.report_groups(
+                (ours, version6),
+                Record::IsExclude,
+                &mut self.output,
+                counters,
+            );
         }
     }
 }

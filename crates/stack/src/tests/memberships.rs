@@ -175,12 +175,22 @@ fn address(bytes: &[u8]) -> Ipv6Addr {
 
 /// A router asks for all groups.
 fn is_asked(single: &mut Single) {
+    is_asked_in(single, mld::Version::V2);
+}
+
+/// As `is_asked`, in this version.
+fn is_asked_in(single: &mut Single, version: mld::Version) {
     use longshore_wire::icmpv6::Icmpv6;
     let message = Icmpv6::MulticastQuery {
         max_response: 1_000,
         group: Ipv6Addr::UNSPECIFIED,
     };
-    let mut bytes = vec![0; message.header_len()];
+    // What version 2 has behind the group names no sources.
+    let more = match version {
+        mld::Version::V1 => 0,
+        mld::Version::V2 => 4,
+    };
+    let mut bytes = vec![0; message.header_len() + more];
     message.emit(ROUTER, ALL_NODES, &mut bytes);
     let mut header = [0; HEADER_LEN];
     let ip = Ipv6Header {
@@ -195,6 +205,63 @@ fn is_asked(single: &mut Single) {
     ip.emit(&mut header);
     single.frame_in(&[&ETHERNET[..], &header, &bytes].concat());
     single.turn();
+}
+
+/// What routers that speak MLDv1 are told of [`GROUP`] within five seconds, each as often as it is:
+/// the type of the message and where it goes. There is no report of version 2 among it.
+fn older_told(single: &mut Single) -> Vec<(u8, Ipv6Addr)> {
+    let mut all = Vec::new();
+    for _ in 0..50 {
+        single.turn_after(100_000);
+        for frame in single.packets() {
+            if frame[12..14] != ETHERNET[12..] {
+                continue;
+            }
+            let (ip, range) = Ipv6Header::parse(&frame[14..]).expect("a packet of IPv6");
+            let message = &frame[14..][range];
+            if ip.next_header != next_header::HOP_BY_HOP {
+                continue;
+            }
+            assert_eq!(ip.hop_limit, 1);
+            let to = ip.destination.octets();
+            assert_eq!(frame[..6], [&[0x33, 0x33], &to[12..]].concat());
+            let older = &message[REPORT_AT..];
+            assert_ne!(older[0], REPORT);
+            if address(&older[8..]) == GROUP {
+                all.push((older[0], ip.destination));
+            }
+        }
+    }
+    all
+}
+
+/// RFC 3810 section 8.2.1: to a router that has asked in version 1 nothing else is spoken, until it has
+/// not asked for 260 s.
+#[test]
+fn older_routers_are_told_of_groups_alone() {
+    const MEMBER: (u8, Ipv6Addr) = (131, GROUP);
+    const DONE: (u8, Ipv6Addr) = (132, longshore_wire::ipv6::ALL_ROUTERS);
+    let (mut single, _) = single();
+    let socket = member(&mut single);
+    is_asked_in(&mut single, mld::Version::V1);
+    older_told(&mut single);
+    change(&mut single, socket, GROUP, true);
+    assert_eq!(older_told(&mut single), [MEMBER; 2]);
+    // One of version 2 beside it changes nothing.
+    is_asked(&mut single);
+    assert_eq!(older_told(&mut single), [MEMBER]);
+    change_source(&mut single, socket, PEER, SourceRequest::Block);
+    assert_eq!(older_told(&mut single), []);
+    change(&mut single, socket, GROUP, false);
+    assert_eq!(older_told(&mut single), [DONE; 2]);
+    single.turn_after(260_000_000);
+    change(&mut single, socket, GROUP, true);
+    let all = told(&mut single);
+    let joined = (Record::ToExclude as u8, GROUP, vec![]);
+    assert!(
+        !all.is_empty() && all.iter().all(|t| *t == joined),
+        "{all:?}"
+    );
 }
 
 /// RFC 3810 section 6: routers hear of the groups that leave their hosts, but of that of all nodes,

@@ -200,7 +200,7 @@ fn the_delay_of_a_query_is_decoded() {
         (0xefff, 0x1fff << 9),
         (0xffff, 8_387_584),
     ] {
-        assert_eq!(mld::response_ms(code), delay, "{code:#x}");
+        assert_eq!(mld::response_ms(mld::Version::V2, code), delay, "{code:#x}");
     }
 }
 
@@ -338,6 +338,24 @@ fn reports_and_queries_name_sources() {
             read
         );
     }
+}
+
+/// RFC 2710 section 3, and 3810 section 8.1.
+#[test]
+fn routers_of_version_1_are_told_of_one_group() {
+    for (is_listener, kind, to) in [(true, 131, TARGET), (false, 132, crate::ipv6::ALL_ROUTERS)] {
+        let mut bytes = [0xee; mld::OLDER_LEN];
+        assert_eq!(mld::emit_older(HOST, is_listener, TARGET, &mut bytes), to);
+        let message = &bytes[8..];
+        assert_eq!(bytes[..8], [58, 0, 5, 2, 0, 0, 1, 0]);
+        let other = Icmpv6::Other { kind, code: 0 };
+        assert_eq!(Icmpv6::parse(&ip(HOST, to), message), Ok(other));
+        assert_eq!(message[4..8], [0; 4]);
+        assert_eq!(message[8..], TARGET.octets());
+    }
+    assert_eq!(mld::Version::of_query(&[]), mld::Version::V1);
+    assert_eq!(mld::Version::of_query(&[0; 4]), mld::Version::V2);
+    assert_eq!(mld::response_ms(mld::Version::V1, 0xffff), 65_535);
 }
 
 #[test]
