@@ -187,6 +187,21 @@ static void address_form(void) {
   SYS(connect(fd, A(to)));
   FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &six, sizeof six), EINVAL);
   FAILS(setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &four, sizeof four), EADDRNOTAVAIL);
+  /* One of IPv4 has no such option. */
+  EACH_PAIR(mine, far)
+    FAILS(setsockopt(mine, IPPROTO_IPV6, IPV6_ADDRFORM, &four, sizeof four), ENOPROTOOPT);
+}
+
+/* Numbers of interfaces that are none. */
+static void interfaces_that_are_none(void) {
+  enum { BINDTOIFINDEX = 62 /* SO_BINDTOIFINDEX */ };
+  int below = -1, one = 1;
+  EACH_PAIR(mine, far) {
+    FAILS(setsockopt(mine, SOL_SOCKET, BINDTOIFINDEX, &below, sizeof below), EINVAL);
+    FAILS(setsockopt(mine, SOL_SOCKET, BINDTOIFINDEX, &one, 1), EINVAL);
+    FAILS(setsockopt(mine, SOL_SOCKET, BINDTOIFINDEX, &one, 0), EINVAL);
+    IS(option(mine, SOL_SOCKET, BINDTOIFINDEX), 0);
+  }
 }
 
 /* A set of this descriptor alone. */
@@ -283,6 +298,7 @@ const struct check CHECKS[] = {
     {"receiving", receiving},
     {"options", options},
     {"address_form", address_form},
+    {"interfaces_that_are_none", interfaces_that_are_none},
     {"memory_that_is_not_there", memory_that_is_not_there},
     {"closing", closing},
     {"beside_a_stream", beside_a_stream},

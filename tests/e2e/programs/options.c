@@ -174,6 +174,29 @@ static void timeouts(void) {
   FAILS(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t), EDOM);
 }
 
+/* The names of times of 64 bits are for the same limits. */
+static void timeouts_of_64_bits(void) {
+  enum { RCVTIMEO_NEW = 66 /* SO_RCVTIMEO_NEW */, SNDTIMEO_NEW = 67 /* SO_SNDTIMEO_NEW */ };
+  EACH_PAIR(mine, far) {
+    int64_t limit[2] = {0, 200000}, read[2] = {9, 9};
+    struct timeval old;
+    socklen_t n = sizeof read;
+    SYS(setsockopt(mine, SOL_SOCKET, RCVTIMEO_NEW, limit, sizeof limit));
+    SYS(getsockopt(mine, SOL_SOCKET, RCVTIMEO_NEW, read, &n));
+    OK(n == sizeof read && read[0] == 0 && read[1] == 200000);
+    n = sizeof old;
+    SYS(getsockopt(mine, SOL_SOCKET, SO_RCVTIMEO, &old, &n));
+    OK(old.tv_sec == 0 && old.tv_usec == 200000);
+    TAKES(FAILS(recv(mine, (char[1]){0}, 1, 0), EAGAIN), 0.2, 1);
+    limit[0] = 3;
+    SYS(setsockopt(mine, SOL_SOCKET, SNDTIMEO_NEW, limit, sizeof limit));
+    SYS(getsockopt(mine, SOL_SOCKET, SO_SNDTIMEO, &old, &n));
+    OK(old.tv_sec == 3 && old.tv_usec == 200000);
+    limit[1] = 1000000;
+    FAILS(setsockopt(mine, SOL_SOCKET, SNDTIMEO_NEW, limit, sizeof limit), EDOM);
+  }
+}
+
 static void tcp_values(void) {
   int fd = tcp();
   IS(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
@@ -485,12 +508,16 @@ static void asked_for_otherwise(void) {
   } path;
   socklen_t n = sizeof path;
   FAILS(getsockopt(fd, IPPROTO_IPV6, 61 /* IPV6_PATHMTU */, &path, &n), ENOTCONN);
+  n = sizeof path - 1;
+  FAILS(getsockopt(fd, IPPROTO_IPV6, 61, &path, &n), EINVAL);
   n = sizeof one;
   FAILS(getsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &one, &n), ENOTCONN);
   SYS(connect(fd, A(mapped)));
   int mtu = option(fd, IPPROTO_IPV6, IPV6_MTU);
   OK(mtu >= 1280);
   IS(option(fd, IPPROTO_IP, IP_MTU), mtu);
+  n = sizeof path - 1;
+  FAILS(getsockopt(fd, IPPROTO_IPV6, 61, &path, &n), EINVAL);
   n = sizeof path;
   SYS(getsockopt(fd, IPPROTO_IPV6, 61, &path, &n));
   IS(n, sizeof path);
@@ -848,6 +875,7 @@ const struct check CHECKS[] = {
     {"send_buffer_limits", send_buffer_limits},
     {"linger", linger},
     {"timeouts", timeouts},
+    {"timeouts_of_64_bits", timeouts_of_64_bits},
     {"tcp_values", tcp_values},
     {"buffer_of_a_connection", buffer_of_a_connection},
     {"a_time_limit_before_now", a_time_limit_before_now},

@@ -279,6 +279,11 @@ const STREAM: [Known; 39] = [
     handed_on(IP6, libc::IPV6_RECVTCLASS),
 ];
 
+/// `SO_RCVTIMEO_NEW` of asm-generic/socket.h: SO_RCVTIMEO with a structure of its own, which is the
+/// same on 64-bit machines.
+pub const SO_RCVTIMEO_NEW: c_int = 66;
+/// As [`SO_RCVTIMEO_NEW`], of SO_SNDTIMEO.
+pub const SO_SNDTIMEO_NEW: c_int = 67;
 /// `SO_BINDTOIFINDEX` of asm-generic/socket.h.
 pub const SO_BINDTOIFINDEX: c_int = 62;
 /// The interface that a stream is bound to.
@@ -474,6 +479,9 @@ pub fn find(stream: bool, level: c_int, name: c_int) -> Option<&'static Known> {
         (SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
         (SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
         (SOL_SOCKET, libc::SO_BINDTODEVICE) => SO_BINDTOIFINDEX,
+        // Times of 64 bits, as the others are where these are read.
+        (SOL_SOCKET, SO_RCVTIMEO_NEW) => libc::SO_RCVTIMEO,
+        (SOL_SOCKET, SO_SNDTIMEO_NEW) => libc::SO_SNDTIMEO,
         _ => name,
     };
     all(stream).find(|k| (k.level, k.name) == (level, name))
@@ -494,6 +502,8 @@ mod tests {
         }
         let forced = find(true, SOL_SOCKET, libc::SO_RCVBUFFORCE).map(|k| k.name);
         assert_eq!(forced, Some(libc::SO_RCVBUF));
+        let wide = find(false, SOL_SOCKET, SO_SNDTIMEO_NEW).map(|k| k.name);
+        assert_eq!(wide, Some(libc::SO_SNDTIMEO));
         assert!(find(false, TCP, libc::TCP_NODELAY).is_none());
     }
 

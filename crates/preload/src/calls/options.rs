@@ -74,7 +74,7 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
         if (level, name) == (IP6, known::IPV6_ADDRFORM)
             && socket
                 .as_ref()
-                .is_some_and(|s| s.addresses().peer().is_ok())
+                .is_some_and(|s| s.is_v6() && get::is_established(s))
             && number(value, len) == Some(libc::AF_INET)
         {
             // A socket of the engine stays of the version that it was made for.

@@ -101,16 +101,18 @@ fn index_in(value: In<'_, c_void>, len: socklen_t) -> u32 {
     info.map_or(0, |info| info.ipi6_ifindex)
 }
 
-/// The number of the interface that is named; 0 if it is none.
+/// The number of the interface that is named; 0 if it is none, and the kernel says what is wrong.
 fn index_of(name: c_int, value: In<'_, c_void>, len: socklen_t) -> u32 {
     let len = (len as usize).min(libc::IFNAMSIZ - 1);
-    if !vectors::can_be_there(value, len) {
+    let is_short = name == SO_BINDTOIFINDEX && len < size_of::<u32>();
+    if is_short || !vectors::can_be_there(value, len) {
         return 0;
     }
     let mut text = [0u8; libc::IFNAMSIZ];
     text[..len].copy_from_slice(value.cast().slice(len));
     if name == SO_BINDTOIFINDEX {
-        return u32::from_ne_bytes([text[0], text[1], text[2], text[3]]);
+        let number = c_int::from_ne_bytes([text[0], text[1], text[2], text[3]]);
+        return u32::try_from(number).unwrap_or(0);
     }
     CStr::from_bytes_until_nul(&text).map_or(0, |name| if_nametoindex(Text::from(name)))
 }

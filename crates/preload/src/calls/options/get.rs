@@ -16,8 +16,6 @@ use longshore_posix::options::known::{self, What, is_about_sources};
 use longshore_posix::options::timestamping::Flags;
 use longshore_sockets::{Socket, host_bits};
 
-/// SO_RCVTIMEO with a structure of its own, which is the same on 64-bit machines.
-const SO_RCVTIMEO_NEW: c_int = 66;
 const TCP_ZEROCOPY_RECEIVE: c_int = 35;
 const IPV6_PATHMTU: c_int = 61;
 /// The length of its answer, a `struct ip6_mtuinfo`.
@@ -98,6 +96,10 @@ fn get(
             });
         }
     }
+    let is_path = (level, name) == (IP6, IPV6_PATHMTU) && socket.is_v6();
+    if is_path && (room as usize) < MTU_INFO {
+        return answer(|| Err(refused(libc::EINVAL)));
+    }
     let has_path = socket.is_datagram() || has_connection(&socket);
     if has_path && asks_for_mtu(&socket, level, name) {
         return answer(|| {
@@ -105,7 +107,7 @@ fn get(
             Ok(0)
         });
     }
-    if has_path && (level, name) == (IP6, IPV6_PATHMTU) && socket.is_v6() {
+    if has_path && is_path {
         return answer(|| {
             // An address that says nothing here, and the number.
             let mut info = [0; MTU_INFO];
@@ -119,7 +121,7 @@ fn get(
 }
 
 /// Whether it has a peer, and neither of the two has ended the connection.
-fn is_established(socket: &Socket) -> bool {
+pub(super) fn is_established(socket: &Socket) -> bool {
     let is_open = || !socket.halves().shut().1 && !socket.halves().has_peer_ended();
     if socket.is_datagram() {
         socket.addresses().peer().is_ok()
@@ -178,7 +180,9 @@ fn of_socket(fd: c_int, socket: &Socket, name: c_int, give: &dyn Fn(&[u8])) -> O
                     .to_ne_bytes(),
             );
         }
-        libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 => {
+        libc::SO_RCVTIMEO | known::SO_RCVTIMEO_NEW
+            if socket.host_bits() & host_bits::OUR_TIMEOUT != 0 =>
+        {
             give(&[0; 16]);
         }
         _ => return None,
