@@ -360,6 +360,38 @@ static void mixed(int with_poll) {
 static void mixed_epoll(void) { mixed(0); }
 static void mixed_poll(void) { mixed(1); }
 
+/* How many of these (-1 for none) have exceptions within 0.2 s. */
+static int exceptional(const int *fds, int count) {
+  fd_set except;
+  struct timeval limit = {0, 200000};
+  int top = 0;
+  FD_ZERO(&except);
+  for (int i = 0; i < count; i++)
+    if (fds[i] >= 0) {
+      FD_SET(fds[i], &except);
+      top = fds[i] >= top ? fds[i] + 1 : top;
+    }
+  return SYS(select(top, 0, 0, &except, &limit));
+}
+
+/* Errors and hang-ups are nothing to who asks for what is urgent alone, of either kind of socket. */
+static void select_for_what_is_urgent(void) {
+  EACH_PAIR(mine, far) {
+    int two[2];
+    SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, two));
+    SYS(close(two[1]));
+    far_reset(far);
+    far = dup(mine);
+    OK(ready(mine, POLLIN, 10000) & POLLERR);
+    OK(ready(two[0], POLLIN, 0) & POLLHUP);
+    for (int i = 1; i < 4; i++) {
+      const int fds[] = {i & 1 ? mine : -1, i & 2 ? two[0] : -1};
+      TAKES(IS(exceptional(fds, 2), 0), 0.2, 1);
+    }
+    SYS(close(two[0]));
+  }
+}
+
 static void mixed_select(void) {
   EACH_PAIR(mine, far) {
     int p[2];
@@ -1150,6 +1182,7 @@ const struct check CHECKS[] = {
     {"mixed_epoll", mixed_epoll},
     {"mixed_poll", mixed_poll},
     {"mixed_select", mixed_select},
+    {"select_for_what_is_urgent", select_for_what_is_urgent},
     {"waits_for_what_comes_later", waits_for_what_comes_later},
     {"timeouts_take_their_time", timeouts_take_their_time},
     {"timeouts_of_any_length", timeouts_of_any_length},

@@ -59,7 +59,12 @@ fn wait_in_poll(
     mask: In<'_, sigset_t>,
 ) -> Result<c_int, SocketError> {
     check_length(list)?;
-    wait(host, list, limit, mask).map(|n| n as c_int)
+    wait(host, (list, counts_in_poll), limit, mask).map(|n| n as c_int)
+}
+
+/// Of what there is of a descriptor, what its entry in a list for poll is ready with.
+fn counts_in_poll(entry: &pollfd) -> i16 {
+    entry.events | libc::POLLERR | libc::POLLHUP | libc::POLLNVAL
 }
 
 fn check_length(list: &[pollfd]) -> Result<(), SocketError> {
@@ -154,12 +159,14 @@ impl Ours {
 /// A list with its part for the kernel.
 struct Lists<'a> {
     list: &'a mut [pollfd],
+    /// What of all that there is an entry is ready with.
+    counts: fn(&pollfd) -> i16,
     ours: Vec<(usize, Ours)>,
     kernel: Vec<pollfd>,
 }
 
 impl<'a> Lists<'a> {
-    fn new(list: &'a mut [pollfd]) -> Self {
+    fn new(list: &'a mut [pollfd], counts: fn(&pollfd) -> i16) -> Self {
         let mut ours = Vec::new();
         let mut kernel = list.to_vec();
         for (i, p) in list.iter().enumerate() {
@@ -171,7 +178,12 @@ impl<'a> Lists<'a> {
                 ours.push((i, one));
             }
         }
-        Self { list, ours, kernel }
+        Self {
+            list,
+            counts,
+            ours,
+            kernel,
+        }
     }
 
     /// Looks up what the descriptors stand for now: another thread may have closed or replaced
@@ -201,8 +213,7 @@ impl<'a> Lists<'a> {
         let mut found = 0;
         for (i, one) in &self.ours {
             let p = &mut self.list[*i];
-            let asked = p.events as u16 as u32 | (Ready::ERR | Ready::HUP).bits();
-            p.revents = (one.ready() & asked) as i16;
+            p.revents = one.ready() as i16 & (self.counts)(p);
             found += usize::from(p.revents != 0);
         }
         found
@@ -303,11 +314,15 @@ impl<'a> Lists<'a> {
         let mut is_ours = self.ours.iter().map(|(i, _)| *i).peekable();
         let mut found = 0;
         for (i, p) in self.list.iter_mut().enumerate() {
-            let from_kernel = if self.kernel[i].fd >= 0 {
-                self.kernel[i].revents
-            } else {
-                0
+            let kernel = &mut self.kernel[i];
+            let from_kernel = match kernel.fd {
+                0.. => kernel.revents & (self.counts)(p),
+                _ => 0,
             };
+            if from_kernel == 0 && kernel.fd >= 0 && kernel.revents != 0 {
+                // It stays, and the kernel would say so without end.
+                kernel.fd = -1;
+            }
             if is_ours.next_if_eq(&i).is_some() {
                 p.revents |= from_kernel;
             } else {
@@ -330,14 +345,14 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// Waits for what `list` asks for; returns how many are ready.
+/// Waits for what `list` asks for; returns how many are ready, with what `counts` of each.
 pub(crate) fn wait(
     host: &'static Host,
-    list: &mut [pollfd],
+    (list, counts): (&mut [pollfd], fn(&pollfd) -> i16),
     limit: Option<Duration>,
     mask: In<'_, sigset_t>,
 ) -> Result<usize, SocketError> {
-    let mut lists = Lists::new(list);
+    let mut lists = Lists::new(list, counts);
     host.under_way().await_own_pairs();
     host.messages().catch_up();
     let interruption = Interruption::begin(|s| lists.raised(s));

@@ -27,6 +27,14 @@ const WRITE: (i16, i16) = (
 );
 const EXCEPT: (i16, i16) = (libc::POLLPRI, libc::POLLPRI | libc::POLLNVAL);
 
+/// Of what there is of a descriptor, what belongs to a set that it is in: of an error, nobody is told who
+/// waits for what is urgent alone.
+fn counts(entry: &pollfd) -> i16 {
+    let sets = [READ, WRITE, EXCEPT].into_iter();
+    let of_sets = sets.filter(|(asks, _)| entry.events & asks != 0);
+    of_sets.fold(0, |all, (_, belongs)| all | belongs)
+}
+
 /// A set of descriptors as C has it: bits, as many as the call says.
 #[derive(Clone, Copy)]
 struct Bits<'a>(Out<'a, u64>);
@@ -124,7 +132,7 @@ fn run(
         (in_sets, is_ours(p.fd))
     };
     let asked: Vec<([bool; 3], bool)> = list.iter().map(asked).collect();
-    wait(host, &mut list, limit, mask)?;
+    wait(host, (&mut list, counts), limit, mask)?;
     let is_none = |p: &pollfd| p.revents & libc::POLLNVAL != 0;
     let mut both = list.iter().zip(&asked);
     if both.any(|(p, (_, was_there))| is_none(p) && !was_there) {
