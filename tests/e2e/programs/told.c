@@ -483,6 +483,54 @@ static void when_a_datagram_left(void) {
   }
 }
 
+/* With OPT_CMSG, what is told of a datagram that comes is told of one that left, too. */
+static void where_a_datagram_left(void) {
+  enum { OPT_CMSG = 1 << 10 };
+  struct sockaddr_in to, a = address(far_ip(), 0);
+  int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM);
+  SYS(far_bind(far, a));
+  to = far_name(far);
+  SYS(connect(mine, A(to)));
+  for (int i = 0; i < 3; i++) {
+    union {
+      char bytes[512];
+      struct cmsghdr align;
+    } control;
+    char packet[100];
+    struct iovec v = {packet, sizeof packet};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    int order[4], n = 0;
+    set(mine, SOL_SOCKET, SO_TIMESTAMPING, TX_SOFTWARE | SOFTWARE | (i ? OPT_CMSG : 0));
+    set(mine, IPPROTO_IP, IP_PKTINFO, 1);
+    set(mine, IPPROTO_IP, IP_RECVTTL, i == 2);
+    set(mine, IPPROTO_IP, IP_TTL, 33);
+    IS(send(mine, "x", 1, 0), 1);
+    OK(ready(mine, POLLERR, 10000) & POLLERR);
+    SYS(recvmsg(mine, &m, MSG_ERRQUEUE));
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+      OK(n < 4);
+      order[n++] = h->cmsg_type;
+      if (h->cmsg_type == IP_PKTINFO) {
+        struct in_pktinfo info;
+        memcpy(&info, CMSG_DATA(h), sizeof info);
+        OK(info.ipi_addr.s_addr == to.sin_addr.s_addr);
+        OK(info.ipi_spec_dst.s_addr == name_of(mine).sin_addr.s_addr);
+        OK(info.ipi_ifindex > 0 && (info.ipi_ifindex == 1 || far_in_kernel()));
+      }
+      if (h->cmsg_type == IP_TTL) {
+        int hops;
+        memcpy(&hops, CMSG_DATA(h), sizeof hops);
+        IS(hops, 33);
+      }
+    }
+    const int expected[] = {SO_TIMESTAMPING, IP_PKTINFO, IP_TTL, IP_RECVERR};
+    IS(n, 2 + i);
+    for (int k = 0, at = 0; k < 4; k++)
+      if ((k != 1 || i > 0) && (k != 2 || i > 1))
+        IS(order[at++], expected[k]);
+  }
+}
+
 /* What is said beside a datagram counts for it alone; those that are asked about are counted. */
 static void one_datagram_is_asked_about(void) {
   int mine = SYS(socket(AF_INET, SOCK_DGRAM, 0)), far = far_socket(SOCK_DGRAM), flags;
@@ -749,6 +797,7 @@ const struct check CHECKS[] = {
     {"time_of_the_last", time_of_the_last},
     {"when_it_was_sent", when_it_was_sent},
     {"when_a_datagram_left", when_a_datagram_left},
+    {"where_a_datagram_left", where_a_datagram_left},
     {"one_datagram_is_asked_about", one_datagram_is_asked_about},
     {"when_a_datagram_came", when_a_datagram_came},
     {"what_cannot_be_stamped", what_cannot_be_stamped},

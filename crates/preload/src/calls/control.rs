@@ -411,6 +411,44 @@ pub(crate) fn write_unread(message: &mut Message<'_>, socket: &Socket) {
     filling.finish();
 }
 
+/// Bytes of a packet of IPv4 from its Ethernet header on, of which [`add_of_sent`] tells.
+pub(crate) const SENT_HEADERS: usize = 14 + 20;
+
+/// Adds what a program that asks is told of a datagram of IPv4 that has left from `own`, beside the time
+/// of that, by the headers that it had: Linux tells the same as of one that has come.
+pub(crate) fn add_of_sent(
+    filling: &mut Filling<'_, '_>,
+    socket: &Socket,
+    own: Ipv4Addr,
+    headers: &[u8; SENT_HEADERS],
+) {
+    const ETHERNET: usize = 14;
+    let [_, class, .., a, b, c, d] = headers[ETHERNET..] else {
+        return;
+    };
+    let to = Ipv4Addr::new(a, b, c, d);
+    let routes = socket.host().routes();
+    let is_own = to.is_loopback() || routes.own_place(to.into()).is_some();
+    let link = if is_own {
+        LOOPBACK
+    } else {
+        routes.link_scope()
+    };
+    let set = options::set_by_program(socket);
+    let wants = |option: &options::Known| set & 1 << option.bit != 0;
+    if wants(&options::PACKET_INFO) {
+        let info = info4(own, link, Some(to.into()));
+        filling.add(libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+    }
+    if wants(&options::HOPS) {
+        let hops = c_int::from(headers[ETHERNET + 8]);
+        filling.add(libc::IPPROTO_IP, libc::IP_TTL, hops);
+    }
+    if wants(&options::CLASS) {
+        filling.add(libc::IPPROTO_IP, libc::IP_TOS, class);
+    }
+}
+
 fn info4(own: Ipv4Addr, link: u32, to: Option<IpAddr>) -> in_pktinfo {
     let c = |ip: Ipv4Addr| libc::in_addr {
         s_addr: u32::from(ip).to_be(),

@@ -4,7 +4,7 @@
 //! come here.
 
 use crate::address::Native;
-use crate::calls::control::Filling;
+use crate::calls::control::{Filling, SENT_HEADERS, add_of_sent};
 use crate::calls::wall_clock::stamps_of_software;
 use crate::calls::{last_error, refused};
 use crate::cancel::held;
@@ -86,7 +86,7 @@ pub(crate) fn recv_message(
         if room < len || len == ERROR_PAYLOAD {
             m.msg_flags |= libc::MSG_TRUNC;
         }
-        write_stamp(m, socket, (&report, stamp));
+        write_stamp(m, socket, (&report, stamp), sent_headers(parts, len));
         return Ok(len.min(room));
     }
     let to = destination(&report, socket);
@@ -179,12 +179,25 @@ fn write_notice(message: &mut Message<'_>, socket: &Socket, notice: &Notice) {
     }
 }
 
+/// The headers of the packet that `parts` begin with, of which `len` bytes are there, if they hold them.
+fn sent_headers(parts: &[IoSliceMut<'_>], len: usize) -> Option<[u8; SENT_HEADERS]> {
+    let mut headers = [0; SENT_HEADERS];
+    let all = parts.iter().flat_map(|part| part.iter()).take(len);
+    let mut found = 0;
+    for (to, from) in headers.iter_mut().zip(all) {
+        *to = *from;
+        found += 1;
+    }
+    (found == SENT_HEADERS).then_some(headers)
+}
+
 /// Says when what was sent left, or was acknowledged. A stream's packets are not looped back: a program
 /// that has not refused them (SOF_TIMESTAMPING_OPT_TSONLY) is told that it was cut off.
 fn write_stamp(
     message: &mut Message<'_>,
     socket: &Socket,
     (report, stamp): (&ErrorReport, &SentStamp),
+    headers: Option<[u8; SENT_HEADERS]>,
 ) {
     let flags = Flags::of(socket);
     let has_packet = !flags.contains(Flags::OPT_TSONLY);
@@ -216,6 +229,13 @@ fn write_stamp(
         false => socket.addresses().local(),
     };
     let local = local.filter(|_| is_told);
+    if socket.is_datagram()
+        && !socket.is_v6()
+        && let Some(headers) = headers
+        && let Some(IpAddr::V4(own)) = local.map(|local| local.ip())
+    {
+        add_of_sent(&mut filling, socket, own, &headers);
+    }
     let own = local.map(|local| {
         let own = SocketAddr::new(local.ip(), 0);
         Native::of_engine(own, socket.is_v6())
