@@ -249,10 +249,11 @@ impl Users {
             return user.clone();
         }
         known.retain(|_, user| Arc::strong_count(user) > 1);
-        let limits = if is_trusted(uid) {
-            Limits::NONE
+        let (limits, account) = if is_trusted(uid) {
+            (Limits::NONE, Account::without_bounds())
         } else {
-            *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+            let limits = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+            (limits, Account::new(limits.chosen.sockets))
         };
         let user = Arc::new(User {
             uid,
@@ -260,7 +261,7 @@ impl Users {
             connections: AtomicU32::new(0),
             sessions: AtomicU32::new(0),
             descriptors: AtomicU32::new(0),
-            account: Arc::new(Account::new(limits.chosen.sockets)),
+            account: Arc::new(account),
             memory: Mutex::new(Vec::new()),
             counts: self.counts.clone(),
         });

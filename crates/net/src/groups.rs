@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | what a link receives of a group | `groups/merged.rs` |
 //! | what is still to be told of it | `groups/pending.rs` |
+//! | how much each session and user has of the room | `groups/shares.rs` |
 
 mod merged;
 mod pending;
+mod shares;
 
 use crate::Instant;
 use crate::random::Random;
@@ -18,11 +20,9 @@ use longshore_wire::membership::Record;
 use merged::Merged;
 pub use merged::{Filter, Mode};
 use pending::{Answer, Changes};
+pub use shares::{Full, MOST, MOST_SOURCES, Member};
+use shares::{Shares, Taken};
 
-/// Most groups that are kept; joining another one fails.
-pub const MOST: usize = 256;
-/// Most sources that the memberships in one group list; one that lists another fails.
-pub const MOST_SOURCES: usize = 1_024;
 /// Within this time a report is repeated, in milliseconds (RFC 3376 section 8.11).
 const REPEAT_WITHIN_MS: u32 = 1_000;
 
@@ -31,6 +31,7 @@ const REPEAT_WITHIN_MS: u32 = 1_000;
 struct Entry<A> {
     group: A,
     received: Merged<A>,
+    shares: Shares<A>,
     changes: Changes<A>,
     answer: Option<Answer<A>>,
 }
@@ -51,9 +52,13 @@ pub struct Report<'a, A> {
 /// The groups of one version of IP.
 #[derive(Debug)]
 pub struct Groups<A> {
+    /// In the order of groups.
     entries: Vec<Entry<A>>,
+    taken: Taken,
     /// When a query for all groups is to be answered.
     answer: Option<Instant>,
+    /// When there is something to tell.
+    due: Option<Instant>,
     random: Random,
 }
 
@@ -63,42 +68,58 @@ impl<A: Copy + Ord> Groups<A> {
     pub fn new(seed: u64) -> Self {
         Self {
             entries: Vec::new(),
+            taken: Taken::NONE,
             answer: None,
+            due: None,
             random: Random::new(seed),
         }
     }
 
-    /// What a socket receives of `group` changes from one filter to another: from
-    /// [`Filter::NONE`] if it joins, to that if it leaves. Returns `false`, and changes nothing,
-    /// if there is no room for the group or its sources.
+    /// What a socket of `by` receives of `group` changes from one filter to another: from
+    /// [`Filter::NONE`] if it joins, to that if it leaves.
+    ///
+    /// # Errors
+    /// [`Full`], and nothing is changed, if there is no room for the group or its sources. To leave
+    /// takes none.
     pub fn change(
         &mut self,
         group: A,
+        by: Member,
         (from, to): (Filter<'_, A>, Filter<'_, A>),
         now: Instant,
-    ) -> bool {
-        let place = self.entries.iter().position(|e| e.group == group);
-        if place.is_none() && to != Filter::NONE {
-            if self.entries.len() == MOST {
-                return false;
+    ) -> Result<(), Full> {
+        let place = self.place_of(group);
+        let (Ok(at) | Err(at)) = place;
+        let leaves = to == Filter::NONE;
+        if leaves && (place.is_err() || from == Filter::NONE) {
+            return Ok(());
+        }
+        let known = place.ok().and_then(|at| self.entries.get(at));
+        if !leaves {
+            let is_full = known.is_none() && self.entries.len() == MOST;
+            self.taken.check(by, known.map(|entry| &entry.shares))?;
+            known.map_or(Ok(()), |entry| entry.check(by, (from, to)))?;
+            if is_full {
+                return Err(Full::Link);
             }
-            self.entries.push(Entry {
-                group,
-                received: Merged::EMPTY,
-                changes: Changes::NONE,
-                answer: None,
-            });
         }
-        let at = place.unwrap_or(self.entries.len().saturating_sub(1));
-        match self.entries.get_mut(at) {
-            Some(entry) if entry.group == group => entry.change((from, to), now),
-            _ => true,
+        if known.is_none() {
+            self.entries.insert(at, Entry::new(group));
         }
+        if let Some(entry) = self.entries.get_mut(at) {
+            entry.change(by, (from, to), &mut self.taken, now);
+        }
+        self.note_due();
+        Ok(())
+    }
+
+    fn place_of(&self, group: A) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&group, |e| e.group)
     }
 
     fn member(&self, group: A) -> Option<&Entry<A>> {
-        let of_group = |e: &&Entry<A>| e.group == group && !e.received.is_none();
-        self.entries.iter().find(of_group)
+        let entry = self.entries.get(self.place_of(group).ok()?);
+        entry.filter(|e| !e.received.is_none())
     }
 
     /// Whether a socket is a member of `group`, whatever its sources.
@@ -125,6 +146,7 @@ impl<A: Copy + Ord> Groups<A> {
     pub fn asked_all(&mut self, within_ms: u32, now: Instant) {
         let at = random_time(&mut self.random, now, within_ms);
         self.answer = Some(self.answer.map_or(at, |due| due.min(at)));
+        self.note_due();
     }
 
     /// As [`asked_all`](Self::asked_all), of one group: of these sources, or all of it if there
@@ -137,10 +159,12 @@ impl<A: Copy + Ord> Groups<A> {
         now: Instant,
     ) {
         let at = random_time(&mut self.random, now, within_ms);
-        let of_group = |e: &&mut Entry<A>| e.group == group && !e.received.is_none();
-        if let Some(entry) = self.entries.iter_mut().find(of_group) {
+        let place = self.place_of(group).ok();
+        let entry = place.and_then(|place| self.entries.get_mut(place));
+        if let Some(entry) = entry.filter(|e| !e.received.is_none()) {
             entry.answer = Some(Answer::with(entry.answer.take(), at, sources));
         }
+        self.note_due();
     }
 
     /// The link has changed, or has returned: reports all groups again, as if just
@@ -150,10 +174,14 @@ impl<A: Copy + Ord> Groups<A> {
         for entry in members {
             entry.changes.report_whole(now);
         }
+        self.note_due();
     }
 
     /// Calls `tell` with each report that is due.
     pub fn poll(&mut self, now: Instant, mut tell: impl FnMut(&Report<'_, A>)) {
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
         let all = self.answer.take_if(|at| *at <= now).is_some();
         for entry in &mut self.entries {
             if entry.changes.are_due() && entry.changes.due <= now {
@@ -167,30 +195,61 @@ impl<A: Copy + Ord> Groups<A> {
                 entry.answer(&answer.sources, &mut tell);
             }
         }
-        self.entries
-            .retain(|e| !e.received.is_none() || e.changes.are_due());
+        self.entries.retain(|entry| {
+            let stays = !entry.received.is_none() || entry.changes.are_due();
+            if !stays {
+                self.taken.give_back(&entry.shares);
+            }
+            stays
+        });
+        self.note_due();
     }
 
     /// When [`Groups::poll`] has a report.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+
+    fn note_due(&mut self) {
         let changes = self.entries.iter().filter(|e| e.changes.are_due());
         let answers = self.entries.iter().filter_map(|e| e.answer.as_ref());
         let due = changes.map(|e| e.changes.due).chain(self.answer);
-        due.chain(answers.map(|a| a.due)).min()
+        self.due = due.chain(answers.map(|a| a.due)).min();
     }
 }
 
 impl<A: Copy + Ord> Entry<A> {
+    const fn new(group: A) -> Self {
+        Self {
+            group,
+            received: Merged::EMPTY,
+            shares: Shares::NONE,
+            changes: Changes::NONE,
+            answer: None,
+        }
+    }
+
+    /// Whether there is room for the sources that a membership comes to list.
+    fn check(&self, by: Member, (from, to): (Filter<'_, A>, Filter<'_, A>)) -> Result<(), Full> {
+        self.shares.check(by, (from, to))?;
+        match self.received.len_after(from, to) > MOST_SOURCES {
+            true => Err(Full::Link),
+            false => Ok(()),
+        }
+    }
+
     /// As [`Groups::change`]: notes what is to be told of it (RFC 3376 section 5.1).
-    fn change(&mut self, (from, to): (Filter<'_, A>, Filter<'_, A>), now: Instant) -> bool {
+    fn change(
+        &mut self,
+        by: Member,
+        (from, to): (Filter<'_, A>, Filter<'_, A>),
+        taken: &mut Taken,
+        now: Instant,
+    ) {
         let mode = self.received.mode();
         let before: Vec<A> = self.received.sources().collect();
         self.received.remove(from);
-        if !to.sources.is_empty() && self.received.len() + to.sources.len() > MOST_SOURCES {
-            self.received.add(from);
-            return false;
-        }
         self.received.add(to);
         let after: Vec<A> = self.received.sources().collect();
         if self.received.mode() == mode {
@@ -200,10 +259,11 @@ impl<A: Copy + Ord> Entry<A> {
         } else {
             self.changes.report_whole(now);
         }
-        if self.received.is_none() {
+        let is_left = self.received.is_none();
+        self.shares.change(by, (from, to), taken, is_left);
+        if is_left {
             self.answer = None;
         }
-        true
     }
 
     fn report_changes(&mut self, tell: &mut impl FnMut(&Report<'_, A>)) {

@@ -1,6 +1,7 @@
 //! What the engine has dropped and done, by name. Always on; each count is one
 //! addition.
 
+use longshore_net::groups::Full;
 use longshore_wire::WireError;
 
 longshore_wire::drop_reasons! {
@@ -183,6 +184,27 @@ pub struct SessionCounters {
     pub contained_panics: u64,
 }
 
+/// Groups that sockets were not let join, and sources that they were not let list.
+#[derive(Debug, Clone, Default)]
+pub struct GroupCounters {
+    /// The link has as many as it may.
+    pub all: u64,
+    /// The session has.
+    pub session: u64,
+    /// The user has.
+    pub user: u64,
+}
+
+impl GroupCounters {
+    pub(crate) fn count(&mut self, full: Full) {
+        *match full {
+            Full::Link => &mut self.all,
+            Full::Session => &mut self.session,
+            Full::User => &mut self.user,
+        } += 1;
+    }
+}
+
 /// What was dropped, by the reasons of each crate.
 #[derive(Debug, Clone)]
 struct Drops {
@@ -211,6 +233,8 @@ pub struct Counters {
     pub waits: WaitCounters,
     /// What sessions and their processes were refused, or have broken.
     pub sessions: SessionCounters,
+    /// Groups that sockets were not let join.
+    pub groups: GroupCounters,
     /// What the operator is to be told beside the counts; the loop takes it.
     pub notices: Vec<Notice>,
 }
@@ -243,6 +267,7 @@ impl Counters {
             own_bytes: OwnBytes::default(),
             waits: WaitCounters::default(),
             sessions: SessionCounters::default(),
+            groups: GroupCounters::default(),
             notices: Vec::new(),
         }
     }

@@ -9,9 +9,11 @@ use crate::link::Link;
 use crate::link::memberships::Memberships;
 use crate::request_error::RequestError;
 use crate::requests::Setup;
+use crate::session::Session;
 use crate::socket::{Datagram, DatagramOptions};
 use crate::source_filters::Membership;
 use longshore_hostif::Address;
+use longshore_net::groups::Member;
 use longshore_tcp::Instant;
 use std::net::{IpAddr, SocketAddr};
 
@@ -39,23 +41,18 @@ impl Datagram {
         of_peer && (!group.is_multicast() || receives())
     }
 
-    /// Joins a group, or leaves it.
-    pub(crate) fn change_group(
+    /// Leaves a group.
+    pub(crate) fn leave(
         &mut self,
         group: IpAddr,
-        join: bool,
         link: &mut Link,
         now: Instant,
     ) -> Result<(), RequestError> {
-        if join {
-            self.join(Membership::of_all(group), link, now)
-        } else {
-            let at = self.place_of(group);
-            let at = at.ok_or(RequestError::AddressNotAvailable)?;
-            let membership = self.groups.swap_remove(at);
-            membership.end(link, now);
-            Ok(())
-        }
+        let at = self.place_of(group);
+        let at = at.ok_or(RequestError::AddressNotAvailable)?;
+        let membership = self.groups.swap_remove(at);
+        membership.end(link, now);
+        Ok(())
     }
 
     /// Has it become a member so.
@@ -68,9 +65,10 @@ impl Datagram {
         if self.place_of(membership.group).is_some() {
             return Err(RequestError::AddressInUse);
         }
-        if self.groups.len() == MOST_OF_SOCKET || !membership.begin(link, now) {
+        if self.groups.len() == MOST_OF_SOCKET {
             return Err(RequestError::TooManyGroups);
         }
+        membership.begin(link, now)?;
         self.groups.push(membership);
         Ok(())
     }
@@ -89,6 +87,7 @@ impl Setup<'_> {
         group: Address,
         join: bool,
     ) -> Result<(), RequestError> {
+        let by = self.member(key)?;
         let socket = self.endpoints.sockets.get_mut(key);
         let socket = socket.ok_or(RequestError::NoSocket)?;
         let group = group.get().ok_or(RequestError::Invalid)?.ip();
@@ -98,6 +97,28 @@ impl Setup<'_> {
         }
         let datagrams = socket.kind.become_datagram();
         let datagrams = datagrams.ok_or(RequestError::Invalid)?;
-        datagrams.change_group(group, join, self.link, self.now)
+        let done = match join {
+            true => datagrams.join(Membership::of_all(group, by), self.link, self.now),
+            false => datagrams.leave(group, self.link, self.now),
+        };
+        self.count_full(&done);
+        done
+    }
+
+    /// Whose memberships are those of a socket.
+    pub(crate) fn member(&self, key: u32) -> Result<Member, RequestError> {
+        let socket = self.endpoints.sockets.get(key);
+        let session = socket.ok_or(RequestError::NoSocket)?.session;
+        let of = self.endpoints.sessions.get(session);
+        let has_bounds = |s: &&Session| s.account.as_ref().is_some_and(|a| a.has_bounds());
+        let user = of.filter(has_bounds).map(|s| s.uid);
+        Ok(Member { session, user })
+    }
+
+    /// Counts what there was no room for.
+    pub(crate) fn count_full<T>(&mut self, done: &Result<T, RequestError>) {
+        if let Err(RequestError::NoRoomForGroup(full)) = done {
+            self.counters.groups.count(*full);
+        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Owns [`RequestError`]; `requests` answers with it what a handler has refused.
 
+use longshore_net::groups::Full;
+
 /// Why a request cannot be done; the host gets the errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestError {
@@ -20,12 +22,21 @@ pub(crate) enum RequestError {
     NotUnderWay,
     BadEdge,
     Family,
+    /// The socket has as many groups, or sources of one, as it may.
     TooManyGroups,
+    /// The link has no room for a group, or for its sources, that this session may take.
+    NoRoomForGroup(Full),
     /// The user has as many sockets as it may, or its session no chunk for what has to be kept.
     TooManySockets,
     NotPermitted,
     /// The rules of the configuration do not allow it.
     Denied,
+}
+
+impl std::convert::From<Full> for RequestError {
+    fn from(full: Full) -> Self {
+        Self::NoRoomForGroup(full)
+    }
 }
 
 impl RequestError {
@@ -42,7 +53,7 @@ impl RequestError {
             Self::AlreadyConnected => 106,
             Self::UnderWay => 114,
             Self::NotUnderWay => 2,
-            Self::TooManyGroups | Self::TooManySockets => 105,
+            Self::TooManyGroups | Self::NoRoomForGroup(_) | Self::TooManySockets => 105,
             Self::NotPermitted => 13,
             Self::Denied => 1,
         }

@@ -6,7 +6,7 @@
 //! receive, and is told of each change.
 
 use crate::link::Link;
-use longshore_net::groups::{Filter, Mode};
+use longshore_net::groups::{Filter, Full, Member, Mode};
 use longshore_tcp::Instant;
 use std::net::IpAddr;
 
@@ -25,6 +25,8 @@ pub(crate) fn most_sources(group: IpAddr) -> usize {
 #[derive(Debug)]
 pub(crate) struct Membership {
     pub(crate) group: IpAddr,
+    /// Whose it is, by whose share of the link's room it is bounded.
+    by: Member,
     mode: Mode,
     /// The sources in the order in which the program has named them. As in Linux, the mode of a
     /// list that has been begun stays, though nothing is in it any more; without one it changes
@@ -34,16 +36,26 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// One that receives all sources.
-    pub(crate) const fn of_all(group: IpAddr) -> Self {
-        Self::new(group, Mode::Exclude, None)
+    pub(crate) const fn of_all(group: IpAddr, by: Member) -> Self {
+        Self::new((group, by), Mode::Exclude, None)
     }
 
-    pub(crate) const fn new(group: IpAddr, mode: Mode, listed: Option<Vec<IpAddr>>) -> Self {
+    pub(crate) const fn new(
+        (group, by): (IpAddr, Member),
+        mode: Mode,
+        listed: Option<Vec<IpAddr>>,
+    ) -> Self {
         Self {
             group,
+            by,
             mode,
             listed,
         }
+    }
+
+    /// Whose it is.
+    pub(crate) fn by(&self) -> Member {
+        self.by
     }
 
     /// The sources that it lists.
@@ -73,30 +85,38 @@ impl Membership {
         self.filter().permits(source)
     }
 
-    /// The link receives what this membership does; `false` if it has no room for that.
-    pub(crate) fn begin(&self, link: &mut Link, now: Instant) -> bool {
-        let filters = (Filter::NONE, self.filter());
-        let device = &mut link.output.device;
-        link.groups.change(self.group, filters, now, device)
+    /// The link receives what this membership does, if there is room for that.
+    pub(crate) fn begin(&self, link: &mut Link, now: Instant) -> Result<(), Full> {
+        self.change((Filter::NONE, self.filter()), link, now)
     }
 
     /// The link receives nothing for it any more.
     pub(crate) fn end(&self, link: &mut Link, now: Instant) {
-        let filters = (self.filter(), Filter::NONE);
-        let device = &mut link.output.device;
-        link.groups.change(self.group, filters, now, device);
+        // What takes no room always has some.
+        let _ = self.change((self.filter(), Filter::NONE), link, now);
     }
 
-    /// This membership is as `next` from now on; `false`, and it stays as it is, if the link has
-    /// no room for that.
-    pub(crate) fn become_as(&mut self, next: Self, link: &mut Link, now: Instant) -> bool {
-        let filters = (self.filter(), next.filter());
+    /// This membership is as `next` from now on; it stays as it is if there is no room for that.
+    pub(crate) fn become_as(
+        &mut self,
+        next: Self,
+        link: &mut Link,
+        now: Instant,
+    ) -> Result<(), Full> {
+        self.change((self.filter(), next.filter()), link, now)?;
+        *self = next;
+        Ok(())
+    }
+
+    fn change(
+        &self,
+        filters: (Filter<'_, IpAddr>, Filter<'_, IpAddr>),
+        link: &mut Link,
+        now: Instant,
+    ) -> Result<(), Full> {
         let device = &mut link.output.device;
-        let changed = link.groups.change(self.group, filters, now, device);
-        if changed {
-            *self = next;
-        }
-        changed
+        let name = (self.group, self.by);
+        link.groups.change(name, filters, now, device)
     }
 }
 

@@ -25,6 +25,7 @@ mod filtering;
 mod flood;
 mod forgotten;
 mod forwards;
+mod group_shares;
 mod groups;
 mod hostile_program;
 mod in_place;

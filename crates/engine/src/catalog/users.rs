@@ -1,4 +1,4 @@
-//! What is counted of users: the connections, sessions and memory that were refused to them.
+//! What is counted of users: the connections, sessions, groups and memory that were refused to them.
 
 use super::{Counter, counter};
 use std::sync::atomic::Ordering;
@@ -58,6 +58,27 @@ pub(super) const COUNTERS: &[Counter] = &[
         "sockets",
         "sockets refused because their user has as many as it may",
         |e| e.stack.counters.sessions.sockets_refused,
+    ),
+    counter(
+        "engine",
+        "user_groups",
+        "memberships",
+        "multicast groups and sources that were refused because their user has as many as it may",
+        |e| e.stack.counters.groups.user,
+    ),
+    counter(
+        "engine",
+        "session_groups",
+        "memberships",
+        "multicast groups and sources that were refused because their session has as many as it may",
+        |e| e.stack.counters.groups.session,
+    ),
+    counter(
+        "engine",
+        "all_groups",
+        "memberships",
+        "multicast groups and sources that were refused because the link has as many as it may",
+        |e| e.stack.counters.groups.all,
     ),
     counter(
         "engine",

@@ -75,9 +75,24 @@ impl<A: Copy + Ord> Merged<A> {
         listed: Vec::new(),
     };
 
-    /// Sources that are listed.
-    pub(super) fn len(&self) -> usize {
-        self.listed.len()
+    /// Sources that are listed once a membership has the one filter in the place of the other.
+    pub(super) fn len_after(&self, from: Filter<'_, A>, to: Filter<'_, A>) -> usize {
+        let count = |source: A| {
+            let listed = self
+                .place_of(source)
+                .ok()
+                .and_then(|at| self.listed.get(at));
+            listed.map_or(0, |l| l.including + l.excluding)
+        };
+        let goes = |source: &A| count(*source) == 1;
+        let comes = |source: &A| match count(*source) {
+            0 => true,
+            1 => from.sources.contains(source),
+            _ => false,
+        };
+        let gone = from.distinct().filter(goes).count();
+        let come = to.distinct().filter(comes).count();
+        (self.listed.len() + come).saturating_sub(gone)
     }
 
     /// Whether nothing is received.

@@ -1,17 +1,32 @@
 //! Which reports are sent about groups, and when.
 
+mod shares;
 mod sources;
 
 use super::*;
 use std::iter::empty;
 
+/// A session of a user without bounds.
+const ROOTS: Member = Member {
+    session: 7,
+    user: None,
+};
+
+/// Filters of a membership, before and after a change.
+type Change<'a, A> = (Filter<'a, A>, Filter<'a, A>);
+
 impl<A: Copy + Ord> Groups<A> {
+    /// A membership of [`ROOTS`] changes; whether there is room for that.
+    fn turn(&mut self, group: A, change: Change<'_, A>, now: Instant) -> bool {
+        self.change(group, ROOTS, change, now).is_ok()
+    }
+
     fn join(&mut self, group: A, now: Instant) -> bool {
-        self.change(group, (Filter::NONE, Filter::ALL), now)
+        self.turn(group, (Filter::NONE, Filter::ALL), now)
     }
 
     fn leave(&mut self, group: A, now: Instant) {
-        assert!(self.change(group, (Filter::ALL, Filter::NONE), now));
+        assert!(self.turn(group, (Filter::ALL, Filter::NONE), now));
     }
 }
 
@@ -58,7 +73,7 @@ fn the_last_one_to_leave_is_told_of() {
     assert!(groups.join(1, at(3_001)));
     assert_eq!(told(&mut groups, 3_001), [(1, Record::ToExclude)]);
     assert!(
-        groups.change(9, (Filter::ALL, Filter::NONE), at(4_000)),
+        groups.turn(9, (Filter::ALL, Filter::NONE), at(4_000)),
         "it has none"
     );
 }
@@ -81,15 +96,6 @@ fn queries_are_answered_in_time_for_what_is_listened_to() {
     groups.asked(3, empty(), 100, at(3_000));
     assert_eq!(told(&mut groups, 3_100), [(2, Record::IsExclude)]);
     assert_eq!(groups.deadline(), None);
-}
-
-#[test]
-fn the_table_is_bounded() {
-    let mut groups = Groups::new(7);
-    assert!((0..MOST as u32).all(|group| groups.join(group, at(0))));
-    assert!(!groups.join(MOST as u32, at(0)));
-    assert!(groups.join(3, at(0)), "it is there already");
-    assert_eq!(groups.iter().count(), MOST);
 }
 
 #[test]
@@ -167,20 +173,6 @@ fn reports_are_due_at_their_time_and_about_members() {
         let due = groups.deadline().expect("the second report");
         assert!((at(100)..=at(1_100)).contains(&due), "{due:?}");
     }
-}
-
-/// What was left and told of as often as it has to be is forgotten: there is room for another.
-#[test]
-fn a_group_that_was_left_makes_room() {
-    let mut groups = Groups::new(7);
-    assert!((0..MOST as u32).all(|group| groups.join(group, at(0))));
-    groups.leave(3, at(0));
-    assert!(!groups.join(MOST as u32, at(0)), "its end is to be told");
-    for ms in [0, 1_000, 2_000] {
-        groups.poll(at(ms), |_| ());
-    }
-    assert!(groups.join(MOST as u32, at(2_000)));
-    assert!(!groups.join(3, at(2_000)));
 }
 
 /// A link that comes back changes nothing for a group that was left, nor does a query.

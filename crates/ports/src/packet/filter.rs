@@ -16,7 +16,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub const MAX_ADDRESSES: usize = 16;
 
 /// Most groups of one version of IP in one filter.
-const MAX_GROUPS: usize = 257;
+const MAX_GROUPS: usize = 513;
+
+/// As many values as are compared before the `ret` that they jump to: a conditional jump reaches
+/// 255 instructions.
+const COMPARED_AT_ONCE: usize = 128;
 
 /// The greatest packet type that may be for us: host 0, broadcast 1, multicast 2. Greater
 /// ones are for other stations, or outgoing.
@@ -25,6 +29,20 @@ const PACKET_MULTICAST: u32 = 2;
 /// Passes the packet if the accumulator is `k`, else continues.
 fn pass_if(k: u32) -> [Instruction; 2] {
     [branch(JUMP_EQUAL, k, 0, 1), step(RETURN, PASS)]
+}
+
+/// Passes the packet if the accumulator is one of these, else continues.
+fn pass_if_any(values: &[u32]) -> Vec<Instruction> {
+    let mut block = Vec::with_capacity(values.len() + 8);
+    for values in values.chunks(COMPARED_AT_ONCE) {
+        for (nth, value) in values.iter().enumerate() {
+            // Past the rest of them, and what skips the `ret`.
+            let skip = values.len() - nth;
+            block.push(branch(JUMP_EQUAL, *value, skip as u8, 0));
+        }
+        block.extend([step(JUMP, 1), step(RETURN, PASS)]);
+    }
+    block
 }
 
 /// The filter for these addresses, each with the length of its prefix, and for these
@@ -115,9 +133,8 @@ fn ipv4(addresses: &[(Ipv4Addr, u8)], groups: &[Ipv4Addr], dhcp: bool) -> Vec<In
             block.extend(pass_if(u32::from(*address) | hosts));
         }
     }
-    for group in groups {
-        block.extend(pass_if(u32::from(*group)));
-    }
+    let groups: Vec<u32> = groups.iter().map(|group| u32::from(*group)).collect();
+    block.extend(pass_if_any(&groups));
     block.extend(pass_if(u32::from(Ipv4Addr::BROADCAST)));
     block.push(step(RETURN, DROP));
     block
@@ -152,10 +169,26 @@ fn ipv6(addresses: &[Ipv6Addr], groups: &[Ipv6Addr]) -> Vec<Instruction> {
         block.extend(pass_if_to(*address));
         block.extend(pass_if_to(solicited_node(*address)));
     }
-    for group in groups {
-        block.extend(pass_if_to(*group));
-    }
+    block.extend(pass_if_to_any(groups));
     block.push(step(RETURN, DROP));
+    block
+}
+
+/// Passes a packet to one of these groups. They are told apart by their last 32 bits alone, as the
+/// link does (RFC 2464 section 7): the stack looks at all of the address.
+fn pass_if_to_any(groups: &[Ipv6Addr]) -> Vec<Instruction> {
+    let last: Vec<u32> = groups.iter().map(|group| group.to_bits() as u32).collect();
+    let compare = pass_if_any(&last);
+    if compare.is_empty() {
+        return compare;
+    }
+    let mut block = vec![
+        step(LOAD_BYTE, NETWORK + 24),
+        branch(JUMP_EQUAL, 0xff, 1, 0),
+        step(JUMP, compare.len() as u32 + 1),
+        step(LOAD_WORD, NETWORK + 36),
+    ];
+    block.extend(compare);
     block
 }
 

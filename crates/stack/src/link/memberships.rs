@@ -10,7 +10,7 @@ use crate::bytes::part;
 use crate::counters::{Counters, EngineDrop};
 use crate::secrets::{Purpose, Secrets};
 use longshore_frames::TxFrame;
-use longshore_net::groups::{Filter, Groups, Mode, Report};
+use longshore_net::groups::{Filter, Full, Groups, Member, Mode, Report};
 use longshore_tcp::Instant;
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
 use longshore_wire::icmpv6::mld;
@@ -108,30 +108,41 @@ impl Memberships {
         Ok(())
     }
 
-    /// What a socket receives of a group changes from one filter to another, and the port of
-    /// `device` is to know; whether there was room.
+    /// What a socket of `by` receives of a group changes from one filter to another, if there is
+    /// room for that. The port is told of a group that comes or goes.
     pub(crate) fn change(
         &mut self,
-        group: IpAddr,
+        (group, by): (IpAddr, Member),
         (from, to): (Filter<'_, IpAddr>, Filter<'_, IpAddr>),
         now: Instant,
         device: &mut Device,
-    ) -> bool {
+    ) -> Result<(), Full> {
         let now = net_time(now);
-        let changed = match group {
+        let was_there = self.contains(group);
+        match group {
             IpAddr::V4(group) => {
                 let [from_list, to_list] = [from, to].map(|f| sources_of(f, v4));
                 let filters = (listing(from.mode, &from_list), listing(to.mode, &to_list));
-                self.v4.change(group, filters, now)
+                self.v4.change(group, by, filters, now)?;
             }
             IpAddr::V6(group) => {
                 let [from_list, to_list] = [from, to].map(|f| sources_of(f, v6));
                 let filters = (listing(from.mode, &from_list), listing(to.mode, &to_list));
-                self.v6.change(group, filters, now)
+                self.v6.change(group, by, filters, now)?;
             }
-        };
-        self.show(device);
-        changed
+        }
+        if self.contains(group) != was_there {
+            self.show(device);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody here is a member of a group.
+    fn contains(&self, group: IpAddr) -> bool {
+        match group {
+            IpAddr::V4(group) => self.v4.contains(group),
+            IpAddr::V6(group) => self.v6.contains(group),
+        }
     }
 
     /// Whether somebody here receives what `source` sends to a group.

@@ -9,7 +9,7 @@ use crate::request_error::RequestError;
 use crate::socket::Datagram;
 use crate::source_filters::{Membership, Proposed, most_sources};
 use longshore_hostif::{Address, Numbered, SourceRequest};
-use longshore_net::groups::Mode;
+use longshore_net::groups::{Member, Mode};
 use longshore_tcp::Instant;
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,29 +24,28 @@ impl Setup<'_> {
         change: SourceRequest,
     ) -> Result<(u64, Address), RequestError> {
         use SourceRequest as R;
-        let socket = self.endpoints.sockets.get_mut(key);
-        let socket = socket.ok_or(RequestError::NoSocket)?;
+        let by = self.member(key)?;
         let ((group, number), (source, place)) = (group.get(), source.get());
         if !group.is_multicast() || group.is_ipv4() != source.is_ipv4() {
             return Err(RequestError::Invalid);
         }
-        let datagrams = socket.kind.become_datagram();
+        let socket = self.endpoints.sockets.get_mut(key);
+        let datagrams = socket.and_then(|socket| socket.kind.become_datagram());
         let datagrams = datagrams.ok_or(RequestError::Invalid)?;
         let (of, link, now) = ((channel, number), &mut *self.link, self.now);
-        match change {
+        let done = match change {
             R::Join | R::Leave => {
                 let add = change == R::Join;
-                datagrams.change_source((group, source), (Mode::Include, add), link, now)?;
+                datagrams.change_source(((group, by), source), (Mode::Include, add), link, now)
             }
             R::Block | R::Unblock => {
                 let add = change == R::Block;
-                datagrams.change_source((group, source), (Mode::Exclude, add), link, now)?;
+                datagrams.change_source(((group, by), source), (Mode::Exclude, add), link, now)
             }
-            R::Propose => {
-                if !Proposed::take(&mut datagrams.proposed, of, (source, place)) {
-                    return Err(RequestError::Invalid);
-                }
-            }
+            R::Propose => match Proposed::take(&mut datagrams.proposed, of, (source, place)) {
+                true => Ok(()),
+                false => Err(RequestError::Invalid),
+            },
             R::Include | R::Exclude => {
                 let list = Proposed::whole(&mut datagrams.proposed, of, place);
                 let list = list.ok_or(RequestError::Invalid)?;
@@ -54,11 +53,12 @@ impl Setup<'_> {
                     R::Include => Mode::Include,
                     _ => Mode::Exclude,
                 };
-                datagrams.set_sources(Membership::new(group, mode, Some(list)), link, now)?;
+                datagrams.set_sources(Membership::new((group, by), mode, Some(list)), link, now)
             }
             R::Ask => return datagrams.source_at(group, place),
-        }
-        Ok(NOTHING)
+        };
+        self.count_full(&done);
+        done.map(|()| NOTHING)
     }
 }
 
@@ -66,19 +66,19 @@ impl Datagram {
     /// Lists a source of a group that is to be received or not, by the mode, or lists it no longer.
     fn change_source(
         &mut self,
-        (group, source): (IpAddr, IpAddr),
+        ((group, by), source): ((IpAddr, Member), IpAddr),
         (mode, add): (Mode, bool),
         link: &mut Link,
         now: Instant,
     ) -> Result<(), RequestError> {
         let is_new = mode == Mode::Include && add && self.place_of(group).is_none();
         if is_new {
-            self.join(Membership::new(group, mode, None), link, now)?;
+            self.join(Membership::new((group, by), mode, None), link, now)?;
         }
         let changed = self.list_source((group, source), (mode, add), link, now);
         if is_new && changed.is_err() {
             // The link has no room for it.
-            let _ = self.change_group(group, false, link, now);
+            let _ = self.leave(group, link, now);
         }
         changed
     }
@@ -98,10 +98,8 @@ impl Datagram {
         }
         if membership.mode() != mode {
             // As in Linux, the mode of an empty list has changed even if nothing is done then.
-            let empty = Membership::new(group, mode, None);
-            if !membership.become_as(empty, link, now) {
-                return Err(RequestError::TooManyGroups);
-            }
+            let empty = Membership::new((group, membership.by()), mode, None);
+            membership.become_as(empty, link, now)?;
         }
         let mut list = membership.sources().to_vec();
         if add && list.len() >= most_sources(group) {
@@ -111,18 +109,15 @@ impl Datagram {
         match (place, add) {
             (None, true) => list.push(source),
             (Some(_), false) if mode == Mode::Include && list.len() == 1 => {
-                return self.change_group(group, false, link, now);
+                return self.leave(group, link, now);
             }
             (Some(place), false) => {
                 list.remove(place);
             }
             (Some(_), true) | (None, false) => return Err(RequestError::AddressNotAvailable),
         }
-        let next = Membership::new(group, mode, Some(list));
-        match membership.become_as(next, link, now) {
-            true => Ok(()),
-            false => Err(RequestError::TooManyGroups),
-        }
+        let next = Membership::new((group, membership.by()), mode, Some(list));
+        Ok(membership.become_as(next, link, now)?)
     }
 
     /// The sources of a group are those of `next`.
@@ -138,18 +133,15 @@ impl Datagram {
         }
         let next = match next.sources() {
             [] if next.mode() == Mode::Include => {
-                return self.change_group(group, false, link, now);
+                return self.leave(group, link, now);
             }
-            [] => Membership::of_all(group),
+            [] => Membership::of_all(group, next.by()),
             _ => next,
         };
         let at = self.place_of(group);
         let membership = at.and_then(|at| self.groups.get_mut(at));
         let membership = membership.ok_or(RequestError::Invalid)?;
-        match membership.become_as(next, link, now) {
-            true => Ok(()),
-            false => Err(RequestError::TooManyGroups),
-        }
+        Ok(membership.become_as(next, link, now)?)
     }
 
     /// The mode and the number of the sources of a group, and that at this place.
