@@ -60,7 +60,7 @@ pub struct PacketPort {
     /// One SYN in `1 << syn_shift` passes.
     syn_shift: u8,
     groups: Vec<IpAddr>,
-    /// The multicast hardware addresses that the interface is to accept.
+    /// The multicast hardware addresses that the interface is to accept, each once, in their order.
     stations: Vec<[u8; 6]>,
     capabilities: Capabilities,
     counters: PortCounters,
@@ -124,17 +124,37 @@ impl PacketPort {
         }
         sys::bind(self.fd.as_fd(), interface.index)?;
         if let LinkKind::Ethernet { .. } = interface.link {
-            self.join_groups(interface.index);
+            for station in &self.stations {
+                // Once, if it was here before.
+                let _ = sys::leave(self.fd.as_fd(), interface.index, *station);
+                self.join(interface.index, *station);
+            }
         }
         self.index = Some(interface.index);
         Ok(())
     }
 
-    /// Makes the interface accept the frames of our groups.
-    fn join_groups(&self, index: i32) {
+    /// Makes the interface accept the frames of a group.
+    fn join(&self, index: i32, station: [u8; 6]) {
+        // An interface without a multicast filter accepts all anyway.
+        let _ = sys::join(self.fd.as_fd(), index, station);
+    }
+
+    /// The frames of these groups are to be accepted, and of no others.
+    fn change_stations(&mut self, wanted: Vec<[u8; 6]>) {
+        let before = std::mem::replace(&mut self.stations, wanted);
+        let (Some(index), LinkKind::Ethernet { .. }) = (self.index, self.capabilities.link) else {
+            return;
+        };
+        for station in &before {
+            if self.stations.binary_search(station).is_err() {
+                let _ = sys::leave(self.fd.as_fd(), index, *station);
+            }
+        }
         for station in &self.stations {
-            // An interface without a multicast filter accepts all anyway.
-            let _ = sys::join(self.fd.as_fd(), index, *station);
+            if before.binary_search(station).is_err() {
+                self.join(index, *station);
+            }
         }
     }
 
@@ -145,11 +165,7 @@ impl PacketPort {
             operation: "setting the filter of the packet socket",
             errno,
         })?;
-        self.stations = stations(&self.addresses, &self.groups);
-        // Joining a group again only increments a count, which is harmless.
-        if let (Some(index), LinkKind::Ethernet { .. }) = (self.index, self.capabilities.link) {
-            self.join_groups(index);
-        }
+        self.change_stations(stations(&self.addresses, &self.groups));
         Ok(())
     }
 
@@ -235,7 +251,7 @@ impl Receive for PacketPort {
 }
 
 /// The multicast hardware addresses of these groups, and of the solicited-node groups of
-/// these addresses.
+/// these addresses: each once, in their order.
 fn stations(addresses: &[(IpAddr, u8)], groups: &[IpAddr]) -> Vec<[u8; 6]> {
     let mut all = groups.to_vec();
     for (address, _) in addresses {
@@ -259,7 +275,10 @@ fn stations(addresses: &[(IpAddr, u8)], groups: &[IpAddr]) -> Vec<[u8; 6]> {
             [0x33, 0x33, a, b, c, d]
         }
     };
-    all.into_iter().map(station).collect()
+    let mut all: Vec<[u8; 6]> = all.into_iter().map(station).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 impl Port for PacketPort {

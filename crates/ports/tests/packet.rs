@@ -11,7 +11,7 @@ use longshore_ports::{
 use longshore_testbed::in_own_namespace;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,41 @@ fn what_is_for_others_stays_with_the_kernel() {
             offset: 6
         }
     ));
+}
+
+/// The multicast hardware addresses that the kernel has `near` accept.
+fn accepted() -> Vec<String> {
+    let listed = std::fs::read_to_string("/proc/thread-self/net/dev_mcast").unwrap();
+    let lines = listed.lines().map(|line| line.split_whitespace());
+    let of_near = lines.filter_map(|mut words| (words.nth(1)? == "near").then(|| words.nth(2)));
+    of_near.flatten().map(str::to_owned).collect()
+}
+
+/// A group that was left is not accepted any more, however often the groups have changed: a program
+/// that joins one after the other leaves nothing in the kernel.
+#[test]
+fn the_interface_accepts_the_groups_that_are_wanted() {
+    if !in_own_namespace() {
+        return;
+    }
+    veth();
+    let mut port = PacketPort::open(&config("near")).unwrap();
+    let group = |last: u8| IpAddr::from([239, 1, 2, last]);
+    let station = |last: u8| format!("01005e0102{last:02x}");
+    let v6: IpAddr = "ff15::7".parse().unwrap();
+    for last in 1..20 {
+        port.set_groups(&[group(last), group(last + 1), v6])
+            .unwrap();
+        let now = accepted();
+        for (last, wanted) in [(last - 1, false), (last, true), (last + 1, true)] {
+            assert_eq!(now.contains(&station(last)), wanted, "{last}: {now:?}");
+        }
+        assert!(now.contains(&"333300000007".to_owned()), "{now:?}");
+    }
+    port.set_groups(&[]).unwrap();
+    let left = accepted();
+    assert!((0..=20).all(|last| !left.contains(&station(last))));
+    assert!(!left.contains(&"333300000007".to_owned()), "{left:?}");
 }
 
 /// Its payload goes to where it is expected, as far as there is room.

@@ -86,16 +86,27 @@ pub(super) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) {
 
 /// Makes the interface accept a multicast group's frames.
 pub(super) fn join(fd: BorrowedFd<'_>, index: i32, group: [u8; 6]) -> Result<(), Errno> {
+    let request = membership(index, group);
+    // SAFETY: PACKET_ADD_MEMBERSHIP takes a packet_mreq.
+    unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
+}
+
+/// Has the interface accept them no longer.
+pub(super) fn leave(fd: BorrowedFd<'_>, index: i32, group: [u8; 6]) -> Result<(), Errno> {
+    let request = membership(index, group);
+    // SAFETY: PACKET_DROP_MEMBERSHIP takes a packet_mreq.
+    unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_DROP_MEMBERSHIP, &request) }
+}
+
+fn membership(index: i32, group: [u8; 6]) -> libc::packet_mreq {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group);
-    let request = libc::packet_mreq {
+    libc::packet_mreq {
         mr_ifindex: index,
         mr_type: libc::PACKET_MR_MULTICAST as libc::c_ushort,
         mr_alen: 6,
         mr_address: address,
-    };
-    // SAFETY: PACKET_ADD_MEMBERSHIP takes a packet_mreq.
-    unsafe { set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request) }
+    }
 }
 
 /// Binds the socket to an interface and starts reception. The binding persists while the
