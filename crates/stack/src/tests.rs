@@ -25,6 +25,7 @@ mod filtering;
 mod flood;
 mod forgotten;
 mod forwards;
+mod given_back;
 mod group_shares;
 mod groups;
 mod hostile_program;

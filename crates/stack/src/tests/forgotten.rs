@@ -91,7 +91,7 @@ fn connect(single: &mut Single, socket: SocketId, was: Was) {
 }
 
 /// Whether this port is free, without a wait.
-fn is_free(single: &mut Single, kind: SocketKind, port: u16) -> bool {
+pub(super) fn is_free(single: &mut Single, kind: SocketKind, port: u16) -> bool {
     let socket = single.open(kind);
     single.bind_to(socket, port);
     let is_free = !single.stack.late_binds().are_any();

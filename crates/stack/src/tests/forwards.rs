@@ -6,7 +6,9 @@ use super::single::Single;
 use super::streams;
 use crate::session::SPARE_CHUNKS;
 use crate::socket::Kind;
-use longshore_hostif::{EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketKind};
+use longshore_hostif::{
+    EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketId, SocketKind,
+};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::sync::atomic::Ordering;
 
@@ -107,13 +109,18 @@ fn what_is_held_back_stays_so_when_its_host_reads() {
     assert_eq!(moved(&single), written);
 }
 
-/// A program that says it has read what never came has its bytes back as any other has.
-#[test]
-fn who_has_read_too_much_is_not_believed_later() {
+/// A program has passed on what one connection has received to another, and read no more than that;
+/// the two, and what the peer of the latter sends next.
+pub(super) fn forwarded() -> (Single, [SocketId; 2], TcpHeader) {
+    forwarded_and_read(LEAST_FORWARD)
+}
+
+/// As `forwarded`, where it says that it has read so much.
+fn forwarded_and_read(read: u64) -> (Single, [SocketId; 2], TcpHeader) {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.listen();
     let from = single.connect(0);
-    let mut to = single.connect(1);
+    let to = single.connect(1);
     single.turn();
     let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
     send_least(&mut single, from);
@@ -136,25 +143,30 @@ fn who_has_read_too_much_is_not_believed_later() {
             to: LEAST_FORWARD,
         },
     );
-    single.edges(source, u64::MAX, EdgeFlags::empty());
+    single.edges(source, read, EdgeFlags::empty());
     single.turn();
+    (single, [source, sink], to)
+}
+
+/// How much of a connection counts as read, and how much has come.
+pub(super) fn received(single: &Single, socket: SocketId) -> Option<(u64, u64)> {
+    let session = single.session();
     let key = single
         .stack
         .endpoints
         .sessions
-        .socket_of(single.session(), source.index);
-    let read = |single: &Single| {
-        single
-            .stack
-            .endpoints
-            .sockets
-            .get(key.unwrap())?
-            .kind
-            .received()
-    };
-    assert_eq!(read(&single), Some((0, LEAST_FORWARD)));
+        .socket_of(session, socket.index);
+    single.stack.endpoints.sockets.get(key?)?.kind.received()
+}
+
+/// A program that says it has read what never came has its bytes back as any other has.
+#[test]
+fn who_has_read_too_much_is_not_believed_later() {
+    let (mut single, [source, _], mut to) = forwarded_and_read(u64::MAX);
+    assert_eq!(received(&single, source), Some((0, LEAST_FORWARD)));
     to.ack = to.ack.add(LEAST_FORWARD as u32);
     single.segment(&to, &[]);
     single.turn();
-    assert_eq!(read(&single), Some((LEAST_FORWARD, LEAST_FORWARD)));
+    let all = (LEAST_FORWARD, LEAST_FORWARD);
+    assert_eq!(received(&single, source), Some(all));
 }
