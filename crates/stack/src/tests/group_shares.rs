@@ -7,8 +7,8 @@ use crate::account::Account;
 use crate::requests::From;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
-    Arena, BlockFlags, Completion, Features, HostChannel, OpenFlags, Request, SocketId, SocketKind,
-    SocketState, SourceRequest,
+    Arena, BlockFlags, Completion, Features, HostChannel, Numbered, OpenFlags, Request, SocketId,
+    SocketKind, SocketState, SourceRequest,
 };
 use longshore_net::groups::{MOST, MOST_SOURCES};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -92,8 +92,8 @@ impl Program {
             socket,
             tag: 1,
             waiter: None,
-            group: SocketAddr::new(GROUP, 0).into(),
-            source: SocketAddr::new(source.into(), 0).into(),
+            group: Numbered::new(GROUP, 0),
+            source: Numbered::new(source.into(), 0),
             change: SourceRequest::Join,
         };
         self.ask(single, &request).expect("an answer")
