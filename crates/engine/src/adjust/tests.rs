@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::common::Host;
 use crate::testing::{GEOMETRY, Turned};
 use longshore_hostif::attach::{SessionOptions, new_session};
-use longshore_hostif::{Delimiter, MessageRule};
+use longshore_hostif::{Delimiter, Features, MessageRule};
 use longshore_stack::LowPorts;
 use longshore_tcp::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -144,4 +144,16 @@ fn orders_wait_in_turn_and_those_for_an_engine_that_is_gone_are_lost() {
         handle.ask(ControlRequest::Stat, Duration::from_secs(60)),
         None
     );
+}
+
+/// As the engine of another release would.
+#[test]
+fn an_engine_speaks_what_it_is_told_with_those_that_attach_from_then_on() {
+    let mut world = Turned::new();
+    let [before] = world.programs();
+    let mut of_another = Versions::OURS;
+    of_another.features.remove(Features::FILES);
+    world.engine.set_versions(of_another);
+    let [after] = world.programs();
+    assert!(before.arena.takes_files() && !after.arena.takes_files());
 }

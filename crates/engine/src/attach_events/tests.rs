@@ -5,7 +5,8 @@ use crate::Engine;
 use crate::testing::Turned;
 use crate::testing::common::Host;
 use longshore_hostif::attach::{AttachError, dial, new_session, receive, send_as};
-use longshore_hostif::{ChannelState, Features};
+use longshore_hostif::{ChannelState, Features, SocketKind};
+use longshore_ring::EventfdSignaler;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -147,4 +148,41 @@ fn a_process_that_joins_again_has_its_channel() {
     let session = world.engine.programs.sessions.get(0).unwrap();
     assert_eq!(session.processes.living(), 1);
     assert!(world.engine.lifetime.had_session());
+}
+
+/// What programs cannot send, the engine need not close, which may last.
+#[test]
+fn an_engine_knows_whether_programs_can_send_it_descriptors() {
+    let world = Turned::new();
+    let connection = dial(&world.path).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    let offer = Message::File { ask: 1 };
+    let sent = send_as(&Versions::OURS, connection.as_fd(), &offer, &[file.as_fd()]);
+    assert_eq!(world.engine.refuses_descriptors(), sent.is_err());
+}
+
+/// It rings for its own program by a write, which that may hold up; for those of many by what never
+/// waits, where the kernel has that.
+#[test]
+fn an_engine_of_one_program_may_be_held_up_by_it() {
+    let of_one = Turned::with(|config| config.private = true);
+    assert!(of_one.engine.may_be_held_up());
+    let of_many = Turned::new().engine.may_be_held_up();
+    assert_eq!(of_many, EventfdSignaler::for_many().may_block());
+}
+
+/// Whoever has seen which ports one chooses knows nothing of those of another.
+#[test]
+fn an_engine_has_secrets_of_its_own() {
+    let ports = || {
+        Turned::new().during(|path| {
+            let mut host = Host::new(path);
+            [(); 3].map(|()| {
+                let socket = host.open(SocketKind::Datagram);
+                let any = "10.0.0.1:0".parse().unwrap();
+                host.bind(socket, any).unwrap().port()
+            })
+        })
+    };
+    assert_ne!(ports(), ports());
 }

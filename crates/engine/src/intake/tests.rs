@@ -241,6 +241,31 @@ fn a_turn_in_which_several_sessions_are_served_says_so() {
     assert!(world.engine.turn_at(Instant(at)).unwrap());
 }
 
+/// A request that may take long, and has not, keeps no other session waiting.
+#[test]
+fn sessions_are_served_in_one_turn_as_long_as_there_is_time() {
+    let mut world = Turned::new();
+    let mut hosts: [Host; 2] = world.programs();
+    world.run_pending();
+    let nothing = Request::Close {
+        socket: NOBODY,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: None,
+    };
+    for host in &mut hosts {
+        host.channel.put(&nothing).unwrap();
+        host.channel.publish(&host.doorbell, false);
+    }
+    // It has not begun yet by the clock, so none of its time is over.
+    let at = world.engine.stack.now().0 + 1_000_000_000;
+    world.engine.turn_at(Instant(at)).unwrap();
+    for host in &hosts {
+        assert_eq!(served(&host.arena, host.channel.index(), 1), 1);
+    }
+    assert_eq!(world.engine.stack.counters.waits.requests, 0);
+}
+
 #[test]
 fn requests_that_their_program_holds_back_are_taken_in_time_all_the_same() {
     let (mut world, mut host, start) = quiet();

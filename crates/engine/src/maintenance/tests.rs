@@ -616,3 +616,43 @@ fn a_private_engine_ends_when_the_other_end_knows_that_its_program_has_ended() {
     }
     drop(server);
 }
+
+/// Of what its programs ask from then on, nothing is done, though they are still there.
+#[test]
+fn a_session_that_is_ended_is_served_no_more() {
+    for ends in [false, true] {
+        let mut world = Turned::new();
+        let [mut host] = world.programs();
+        world.run_pending();
+        let option = longshore_hostif::Request::SetOption {
+            socket: longshore_hostif::SocketId {
+                index: 0,
+                generation: 77,
+            },
+            name: longshore_hostif::OptionName::KeepIdle,
+            value: 1,
+        };
+        host.channel.put(&option).unwrap();
+        host.channel.publish(&host.doorbell, false);
+        if ends {
+            world.engine.maintenance().end_session(0);
+        }
+        world.turn();
+        let control = host.arena.control(host.channel.index());
+        assert_eq!(control.has_handled(control.requested()), !ends);
+    }
+}
+
+/// Nothing else may wake the loop for it.
+#[test]
+fn an_engine_does_not_sleep_through_what_is_to_be_seen_to_in_a_parked_session() {
+    let mut world = Turned::new();
+    let [_host] = world.programs();
+    (0..10).for_each(|_| world.later(SECOND));
+    assert!(world.engine.stack.endpoints.sessions.park(0));
+    assert!(!world.engine.needs_maintenance());
+    world.look_over_now(0);
+    assert!(world.engine.needs_maintenance());
+    let deadline = world.engine.next_deadline();
+    assert!(deadline.is_some_and(|within| within <= Duration::from_secs(1)));
+}

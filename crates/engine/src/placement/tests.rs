@@ -399,3 +399,35 @@ fn the_engine_goes_after_its_program_to_each_processor_on_which_that_stays() {
         }
     });
 }
+
+/// Of both directions, and of what needs no packet.
+#[test]
+fn what_the_loop_has_done_is_what_its_port_has_carried() {
+    let mut world = crate::testing::Turned::new();
+    let [mut host] = world.programs();
+    // A neighbour is asked for.
+    let socket = host.open(longshore_hostif::SocketKind::Stream);
+    let peer: std::net::SocketAddr = "10.0.0.9:80".parse().unwrap();
+    host.put(longshore_hostif::Request::Connect {
+        socket,
+        tag: 1,
+        waiter: None,
+        peer: peer.into(),
+    });
+    for _ in 0..5 {
+        let any = longshore_ports::TxFrame::whole(&[0xff; 60]);
+        longshore_ports::Port::send(&mut world.wire, &any).unwrap();
+    }
+    world.run_pending();
+    world.engine.stack.counters.own_bytes.cut_through = 7;
+    let port = world.engine.stack.port().counters();
+    assert!(port.rx_frames == 5 && port.tx_frames != 0);
+    let done = Done {
+        frames: port.rx_frames + port.tx_frames,
+        bytes: port.rx_bytes + port.tx_bytes,
+        own_bytes: 7,
+    };
+    world.engine.placer.due = Instant(0);
+    world.engine.rest(true).unwrap();
+    assert_eq!(world.engine.placer.seen.1, done);
+}

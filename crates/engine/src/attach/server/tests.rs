@@ -336,3 +336,52 @@ fn a_new_session_is_what_its_launcher_and_the_terms_say() {
     }
     assert!(serials[0].0 < serials[1].0 && serials[0].1 != serials[1].1);
 }
+
+/// A file may hold up whoever reads it: of users who could not end the engine otherwise none are
+/// taken.
+#[test]
+fn sessions_of_other_users_have_no_files() {
+    let mut world = world(policy(vec![], false, true));
+    let _program = world.connect();
+    for (uid, has_files) in [
+        (world.thread.connections[&0].user.uid, true),
+        (OTHER_USER, false),
+    ] {
+        let user = world.thread.users.get(uid);
+        let fd = world.thread.connections[&0].fd.as_fd();
+        let connection = Connection {
+            fd: Dispose::new(fd.try_clone_to_owned().unwrap(), &world.thread.disposal),
+            number: 1,
+            _share: user.take_connection().unwrap(),
+            user,
+            speaks: Versions::OURS,
+            membership: std::sync::OnceLock::new(),
+            may_be_silent: std::sync::atomic::AtomicBool::new(true),
+        };
+        let name = Name {
+            token: Token([3; 16]),
+            is_renewed: false,
+        };
+        let wanted = SessionOptions::default();
+        let made = world
+            .thread
+            .new_session(name, &Arc::new(connection), &Versions::OURS, wanted);
+        let (_, half) = made.unwrap();
+        let features = half.host.agreed().features;
+        assert_eq!(features.contains(Features::FILES), has_files, "{uid}");
+    }
+}
+
+/// One that has joined a session, or has been given one, need not say more.
+#[test]
+fn whoever_has_a_session_may_be_silent() {
+    let mut world = world(policy(vec![], false, true));
+    let _both = [(); 2].map(|()| world.connect());
+    let connection = |world: &World, number| world.thread.connections[&number].clone();
+    assert!(world.silent_until().is_some());
+    connection(&world, 0).join(crate::attach::Membership { key: 0, serial: 1 });
+    assert!(world.silent_until().is_some());
+    connection(&world, 1).allow_silence();
+    assert_eq!(world.silent_until(), None);
+    assert_eq!(world.thread.connections.len(), 2);
+}
