@@ -219,7 +219,8 @@ impl DatagramSender<'_> {
             service,
             segment: record.segment,
             path_mtu: record.path_mtu,
-            unsummed: record.unsummed,
+            // The datagrams of a train have checksums.
+            unsummed: record.unsummed && record.segment == 0,
         }
     }
 
