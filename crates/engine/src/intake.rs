@@ -353,7 +353,7 @@ impl Requests<'_> {
         self.stack.report_rest(from);
         // An answer must find room: otherwise the rest waits until the process has
         // taken what it has.
-        self.take_some(from, BATCH, 8)
+        self.take_some(from, BATCH, Some(8))
     }
 
     /// Takes all that a process published before it died or became another program,
@@ -364,20 +364,24 @@ impl Requests<'_> {
         let all = 2 * RING as u32;
         let most = all + 1;
         self.intake.share.left = most;
-        self.take_some(From { session, channel }, all, 0);
+        self.take_some(From { session, channel }, all, None);
         most - self.intake.share.left
     }
 
-    /// Takes at most `most` requests of one channel, while there is room for `room`
-    /// completions; says whether there were any.
-    fn take_some(&mut self, from: From, most: u32, room: u32) -> bool {
+    /// Takes at most `most` requests of one channel, while there is room for `room` completions, if
+    /// somebody reads them; says whether there were any.
+    fn take_some(&mut self, from: From, most: u32, room: Option<u32>) -> bool {
         let mut taken = 0;
         while let Some(s) = self.stack.endpoints.sessions.get_mut(from.session) {
             if taken == most || self.intake.share.left == 0 {
                 s.host.pending.flag_channel(from.channel);
                 break;
             }
-            let (message, immediate) = match s.host.next_request(from.channel, room) {
+            let next = match room {
+                Some(room) => s.host.next_request(from.channel, room),
+                None => s.host.last_request(from.channel),
+            };
+            let (message, immediate) = match next {
                 Next::Request(message, immediate) => (message, immediate),
                 Next::Nothing => break,
                 Next::NoRoom => {

@@ -5,7 +5,7 @@ use crate::Engine;
 use crate::testing::Turned;
 use crate::testing::common::Host;
 use longshore_hostif::attach::{AttachError, dial, new_session, receive, send_as};
-use longshore_hostif::{ChannelState, Features, SocketKind};
+use longshore_hostif::{ChannelState, Features, Query, Request, SocketKind};
 use longshore_ring::EventfdSignaler;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -185,4 +185,45 @@ fn an_engine_has_secrets_of_its_own() {
         })
     };
     assert_ne!(ports(), ports());
+}
+
+/// It waits behind answers that the process has not taken, and nobody takes them any more.
+#[test]
+fn what_a_process_has_asked_before_it_became_another_program_is_done() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let (mut host, socket) = world.during(move |_| {
+        let socket = host.open(SocketKind::Datagram);
+        host.bind(socket, "10.0.0.1:7000".parse().unwrap()).unwrap();
+        (host, socket)
+    });
+    host.arena
+        .set_held(host.channel.index(), socket.index, false);
+    let mut asks = |world: &mut Turned, requests: &[Request]| {
+        for request in requests {
+            host.channel.put(request).unwrap();
+        }
+        host.channel.publish(&host.doorbell, false);
+        world.run_pending();
+    };
+    let question = Request::Query {
+        socket,
+        tag: 1,
+        waiter: None,
+        query: Query::TcpInfo,
+    };
+    asks(&mut world, &[question; 900]);
+    asks(&mut world, &[question; 200]);
+    let close = Request::Close {
+        socket,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: None,
+    };
+    asks(&mut world, &[close]);
+    let sockets = |world: &Turned| world.engine.stack.status().socket_count();
+    assert_eq!(sockets(&world), 1);
+    let token = host.token;
+    let _again = world.during(|path| Host::join(path, token));
+    assert_eq!(sockets(&world), 0);
 }

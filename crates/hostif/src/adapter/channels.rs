@@ -154,12 +154,12 @@ impl Channels {
     }
 
     /// Takes the next request of a channel, if there is room for `room` completions beside the
-    /// answers that are owed. Its immediate data is there in this `round`.
+    /// answers that are owed, or none need have room. Its immediate data is there in this `round`.
     #[inline]
     pub(super) fn next(
         &mut self,
         channel: u16,
-        room: u32,
+        room: Option<u32>,
         round: u64,
         meter: &mut SessionMeter,
     ) -> Next {
@@ -173,7 +173,7 @@ impl Channels {
             return Next::Nothing;
         }
         let next = match end.channel.room(arena) {
-            Ok(free) if free >= room + end.owed => {
+            Ok(free) if room.is_none_or(|room| free >= room + end.owed) => {
                 if let Some(close) = end.channel.take_close() {
                     return Next::Request(close, Immediate::default());
                 }

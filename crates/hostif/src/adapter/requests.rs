@@ -51,7 +51,15 @@ impl AdapterSession {
     #[inline]
     pub fn next_request(&mut self, channel: u16, room: u32) -> Next {
         let round = self.send.round;
-        self.channels.next(channel, room, round, &mut self.meter)
+        self.channels
+            .next(channel, Some(room), round, &mut self.meter)
+    }
+
+    /// As [`next_request`](Self::next_request), of a process that takes no answers any more: for
+    /// those there need be no room.
+    pub fn last_request(&mut self, channel: u16) -> Next {
+        let round = self.send.round;
+        self.channels.next(channel, None, round, &mut self.meter)
     }
 
     /// Gives the places of requests that were taken back to the hosts, which know by this that

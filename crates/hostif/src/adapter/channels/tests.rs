@@ -136,6 +136,23 @@ fn no_request_is_taken_whose_answer_might_find_no_room() {
     assert_eq!(session.next_request(70, room - 1), taken);
 }
 
+/// However much a process is owed that takes no more: what it has asked for is done.
+#[test]
+fn the_last_requests_of_a_process_need_no_room_for_answers() {
+    let mut session = open_many();
+    let (arena, doorbell) = (Arc::clone(session.arena()), Doorbell::new().unwrap());
+    let mut host = HostChannel::new(arena, 70);
+    host.put(&subscribe()).unwrap();
+    host.publish(&doorbell, false);
+    for _ in 0..=crate::abi::RING {
+        session.channels.owe_answer(70);
+    }
+    assert_eq!(session.next_request(70, 0), Next::NoRoom);
+    let taken = Next::Request(subscribe().encode(), Immediate::default());
+    assert_eq!(session.last_request(70), taken);
+    assert_eq!(session.last_request(70), Next::Nothing);
+}
+
 #[test]
 fn a_channel_is_open_while_a_process_has_it() {
     let mut session = open_many();
