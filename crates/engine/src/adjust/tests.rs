@@ -88,10 +88,16 @@ fn all_settings_hold_from_the_moment_at_which_the_engine_gets_them() {
 #[test]
 fn new_sockets_begin_with_the_settings_of_the_host_that_the_engine_follows() {
     let mut world = Turned::new();
-    let of_host = |world: &mut Turned| world.engine.stack.settings.host.defaults(Instant(1));
-    assert!(of_host(&mut world).is_none());
+    let follows = |world: &mut Turned| {
+        let host = &mut world.engine.stack.settings.host;
+        (
+            host.defaults(Instant(1)).is_some(),
+            host.fast_open_keys().is_some(),
+        )
+    };
+    assert_eq!(follows(&mut world), (false, false));
     world.engine.follow(HostSettings::open());
-    assert!(of_host(&mut world).is_some());
+    assert_eq!(follows(&mut world), (true, true));
 }
 
 #[test]

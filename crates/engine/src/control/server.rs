@@ -422,6 +422,19 @@ mod tests {
         );
     }
 
+    /// Its end may come later.
+    #[test]
+    fn a_question_may_be_as_long_as_the_longest() {
+        let at = path("longest");
+        let mut server = ControlServer::open(&at).unwrap();
+        let mut stream = UnixStream::connect(&at).unwrap();
+        let longest = format!("{:1024}", "{\"cmd\":\"stat\"}");
+        stream.write_all(longest.as_bytes()).unwrap();
+        serve_all(&mut server);
+        let line = ask(&mut server, &stream, b"\n");
+        assert!(line.contains("\"pid\":7"), "{line}");
+    }
+
     #[test]
     fn nonsense_is_told_so_and_endless_lines_are_cut_off() {
         let at = path("nonsense");
