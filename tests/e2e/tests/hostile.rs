@@ -1,7 +1,8 @@
 //! A hostile neighbour: programs of an ordinary user that attack a shared engine of root's
 //! by all that they share with it (`src/bin/hostile`), while innocent programs exchange 64
-//! bytes each millisecond over the same engine. The engine lives, the innocent get every
-//! reply about as soon as beside a neighbour that is merely busy, and nothing is left of
+//! bytes each millisecond over the same engine, and another joins groups. The engine lives, the
+//! innocent get every reply about as soon as beside a neighbour that is merely busy and join every
+//! group, and nothing is left of
 //! the attackers when they are gone. Longshore only.
 //!
 //! What is attacked, and how, follows from a seed, which is printed and may be given
@@ -323,6 +324,10 @@ fn attacked(bed: &Testbed, length: Duration) {
         ping("within the engine", inside),
         ping("over the wire", outside),
     ];
+    let mut member = engine.cmd(HOSTILE).arg("member").spawn();
+    eventually("groups are joined", || {
+        member.stdout().contains("joins").then_some(())
+    });
     let names = attacks(bed);
     let mut arena = Arena {
         bed,
@@ -341,6 +346,7 @@ fn attacked(bed: &Testbed, length: Duration) {
         let (table, bad) = arena.round(&names);
         eprint!("{table}");
         echo.assert_running();
+        member.assert_running();
         arena.quiet(before);
         assert!(bad.is_empty(), "{bad:?}, LONGSHORE_SEED={seed}\n{table}");
         // The tables of the first round stay as large as they were.

@@ -53,6 +53,7 @@ pub(crate) const ALL: &[(&str, Round)] = &[
     ("crowd", crowds::crowd),
     ("processes", crowds::processes),
     ("sockets", crowds::sockets),
+    ("groups", crowds::groups),
     ("unread", crowds::unread),
 ];
 

@@ -1,9 +1,9 @@
 //! Programs that keep to the rules, under `longshore run`: an echo, a ping that measures how
-//! long it waits, and one that is merely busy.
+//! long it waits, one that joins groups, and one that is merely busy.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ const LEN: usize = 64;
 const WINDOW: usize = 100;
 /// From one ping to the next.
 const EVERY: Duration = Duration::from_millis(1);
+/// For so long a group is joined.
+const MEMBER_FOR: Duration = Duration::from_millis(20);
 /// As long as a reply may take before it counts as lost.
 const LOST: Duration = Duration::from_secs(60);
 
@@ -100,6 +102,23 @@ pub(crate) fn ping(address: &str, parts: &[&str]) {
         let [median, p99, most] = percentiles(&mut window);
         let [_, own, _] = percentiles(&mut own);
         println!("{median} {p99} {most} {own}");
+    }
+}
+
+/// Joins groups of either version of IP and leaves them, for ever: others each time.
+pub(crate) fn member() {
+    let sockets = [UdpSocket::bind("0.0.0.0:0"), UdpSocket::bind("[::]:0")];
+    let [v4, v6] = sockets.map(|socket| socket.expect("a socket"));
+    println!("joins");
+    for number in 0.. {
+        let group4 = Ipv4Addr::from(0xe8_00_00_00 | number & 0xff_ffff);
+        let group6 = Ipv6Addr::from((0xff35_u128 << 112) | u128::from(number));
+        let any = Ipv4Addr::UNSPECIFIED;
+        v4.join_multicast_v4(&group4, &any).expect("it joins");
+        v6.join_multicast_v6(&group6, 0).expect("it joins");
+        std::thread::sleep(MEMBER_FOR);
+        v4.leave_multicast_v4(&group4, &any).expect("it leaves");
+        v6.leave_multicast_v6(&group6, 0).expect("it leaves");
     }
 }
 

@@ -8,6 +8,7 @@
 //! hostile echo PORT                         answers each 64 bytes by the same
 //! hostile ping ADDRESS PID...               a ping each millisecond, for ever, in which
 //!                                           these processes have a part
+//! hostile member                            joins groups and leaves them, for ever
 //! hostile bulk ADDRESS PORT                 sends to itself as fast as it can
 //! ```
 //!
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         }
         ["echo", port] => innocent::echo(port),
         ["ping", address, ref parts @ ..] => innocent::ping(address, parts),
+        ["member"] => innocent::member(),
         ["bulk", address, port] => innocent::bulk(address, port),
         _ => return usage(),
     }

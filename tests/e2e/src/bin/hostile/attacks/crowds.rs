@@ -221,3 +221,59 @@ pub(super) fn unread(a: &mut Attack<'_>) {
         std::thread::sleep(Duration::from_micros(100));
     }
 }
+
+/// As many groups as it may join, and others in their places, in one session and in several.
+pub(super) fn groups(a: &mut Attack<'_>) {
+    let mut guests: Vec<_> = (0..a.random.below(3) + 1)
+        .filter_map(|_| a.guest())
+        .collect();
+    let v6 = a.random.below(2) == 0;
+    let mut joined: Vec<(usize, SocketId, SocketAddr)> = Vec::new();
+    for round in 0..400 {
+        let which = a.random.below(guests.len().max(1) as u64) as usize;
+        let Some(g) = guests.get_mut(which).filter(|_| a.goes_on()) else {
+            return;
+        };
+        let Some(socket) = g.open(SocketKind::Datagram, a.until) else {
+            return;
+        };
+        // As many as a socket may join, and one more.
+        for _ in 0..=20 {
+            let number = a.random.next() as u32;
+            let group = match v6 {
+                false => std::net::Ipv4Addr::from(0xef00_0000 | (number >> 8)).into(),
+                true => std::net::Ipv6Addr::from((0xff15_u128 << 112) | u128::from(number)).into(),
+            };
+            let group = SocketAddr::new(group, 0);
+            if change_group(g, socket, group, true, a.until) {
+                joined.push((which, socket, group));
+            }
+        }
+        if round % 8 == 0 {
+            for (which, socket, group) in joined.drain(..) {
+                let g = &mut guests[which];
+                let _ = change_group(g, socket, group, false, a.until);
+            }
+        }
+        guests[which].publish();
+        guests[which].drain();
+    }
+}
+
+/// Whether that could be asked.
+fn change_group(
+    g: &mut Guest,
+    socket: SocketId,
+    group: SocketAddr,
+    join: bool,
+    until: Instant,
+) -> bool {
+    let request = Request::Group {
+        socket,
+        tag: g.tag(),
+        waiter: None,
+        group: group.into(),
+        join,
+    };
+    g.put(&request, until)
+}
