@@ -294,6 +294,39 @@ static void end_of_stream_stays_the_end_after_a_reset(void) {
   }
 }
 
+/* The end of what was sent, which is said before the connection is reset, comes before. */
+static void end_comes_before_a_reset_at_once(void) {
+  static const struct {
+    int how, bytes, unread, linger;
+  } CASES[] = {{SHUT_WR, 0, 0, 1}, {SHUT_WR, 8000, 0, 1},   {SHUT_RDWR, 0, 0, 1},
+               {SHUT_WR, 0, 5, 0}, {SHUT_WR, 8000, 5, 0}, {SHUT_RDWR, 100, 5, 1}};
+  static const struct linger NONE = {1, 0};
+  static char sent[8000], got[8001];
+  for (size_t at = 0; at < sizeof CASES / sizeof *CASES; at++)
+    for (int turned = 0; turned < 2; turned++)
+      EACH_PAIR(mine, far) {
+        int ends = turned ? far : mine, reads = turned ? mine : far;
+        if (CASES[at].linger)
+          SYS(setsockopt(ends, SOL_SOCKET, SO_LINGER, &NONE, sizeof NONE));
+        if (CASES[at].unread) {
+          send_all(reads, sent, CASES[at].unread);
+          OK(ready(ends, POLLIN, 10000) & POLLIN);
+        }
+        send_all(ends, sent, CASES[at].bytes);
+        SYS(shutdown(ends, CASES[at].how));
+        SYS(close(ends));
+        OK(ready(reads, POLLERR, 10000) & POLLERR);
+        receive_all(reads, got, CASES[at].bytes);
+        IS(read(reads, got, sizeof got), 0);
+        IS(option(reads, SOL_SOCKET, SO_ERROR), EPIPE);
+        FAILS(send(reads, "x", 1, MSG_NOSIGNAL), EPIPE);
+        if (turned)
+          far = -1;
+        else
+          mine = -1;
+      }
+}
+
 /* --- lingering -------------------------------------------------------------- */
 
 static void lingering_waits_for_the_reader(void) {
@@ -853,6 +886,7 @@ const struct check CHECKS[] = {
     {"close_with_unread_data_delivers", close_with_unread_data_delivers},
     {"linger_zero_delivers", linger_zero_delivers},
     {"end_of_stream_stays_the_end_after_a_reset", end_of_stream_stays_the_end_after_a_reset},
+    {"end_comes_before_a_reset_at_once", end_comes_before_a_reset_at_once},
     {"lingering_waits_for_the_reader", lingering_waits_for_the_reader},
     {"lingering_waits_though_nothing_else_does", lingering_waits_though_nothing_else_does},
     {"who_closes_it_for_others_does_not_linger", who_closes_it_for_others_does_not_linger},

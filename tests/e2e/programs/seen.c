@@ -95,6 +95,14 @@ static void do_nothing(void) {}
 static void do_send_and_close(void) { send_some(), close_other(); }
 static void do_reset(void) { linger_0(), close_other(); }
 static void do_send_and_reset(void) { send_some(), do_reset(); }
+/* The end was said before. */
+static void do_shut_write_and_reset(void) { shutdown(scene.other, SHUT_WR), do_reset(); }
+static void do_send_and_shut_and_reset(void) {
+  send_some(), shutdown(scene.other, SHUT_RDWR), do_reset();
+}
+static void do_shut_and_close_unread(void) {
+  give_unread(), shutdown(scene.other, SHUT_WR), close_other();
+}
 static void do_close_unread(void) { give_unread(), close_other(); }
 static void do_send_and_close_unread(void) { give_unread(), send_some(), close_other(); }
 static void do_shut_write(void) { shutdown(scene.other, SHUT_WR); }
@@ -124,6 +132,9 @@ static const struct event {
     {"send and close", do_send_and_close},
     {"reset", do_reset},
     {"send and reset", do_send_and_reset},
+    {"shutdown of writing and reset", do_shut_write_and_reset},
+    {"send, shutdown of both and reset", do_send_and_shut_and_reset},
+    {"shutdown of writing and close with unread bytes", do_shut_and_close_unread},
     {"close with unread bytes", do_close_unread},
     {"send and close with unread bytes", do_send_and_close_unread},
     {"shutdown of writing", do_shut_write},

@@ -89,6 +89,7 @@ impl Transfers<'_> {
         };
         let other = p.other;
         // As much as an end holds unread, which is little.
+        self.sockets.pass_on_urgent(other);
         while self.move_piece(other) {}
         self.pass_on_end(other);
     }
@@ -168,15 +169,20 @@ impl Transfers<'_> {
         let (other, received, is_over) = (p.other, p.rcv.edge(), p.is_over());
         let is_under_way =
             |q: &mut Pair| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now);
-        let resets = !is_over
+        let may_reset = !is_over
             && (reset || received > read || self.sockets.pair_mut(other).is_some_and(is_under_way));
-        if resets {
-            // As much as an end holds unread, which is little.
+        if may_reset {
+            // As much as an end holds unread, which is little; and the end, if that was said
+            // before, as the other's.
+            self.sockets.pass_on_urgent(key);
             while self.move_piece(key) {}
+            self.pass_on_end(key);
+            self.pass_on_end(other);
         }
         let Some(p) = self.sockets.pair_mut(key) else {
             return;
         };
+        let resets = may_reset && (p.dead.is_some() || !p.is_over());
         p.snd.shut();
         p.rcv.shut();
         if resets {

@@ -71,6 +71,60 @@ fn how_one_end_goes_the_other_is_told() {
     }
 }
 
+/// What a program asks that has written up to `edge`, and urgently so.
+fn urgent(socket: SocketId, edge: u64) -> Request {
+    Request::Urgent {
+        socket,
+        snd_edge: edge,
+        rcv_consumed: 0,
+    }
+}
+
+/// What was said before a connection is reset is passed on before, be it in the same turn: bytes,
+/// the end, and which of them is urgent.
+#[test]
+fn what_was_said_before_a_reset_in_the_same_turn_is_passed_on() {
+    for (unread, linger) in [(false, Some(0)), (true, None), (true, Some(0))] {
+        let mut own = Own::new();
+        let (client, server) = (own.client, own.server);
+        if unread {
+            own.writes(server, 0, b"wait");
+            own.reported();
+        }
+        let edge = own.single.write(client, 0, b"bye");
+        own.single.ask(0, &urgent(client, edge));
+        own.single.says(client, edge, 0, EdgeFlags::SHUT_WR);
+        own.closes(client, (edge, 0), linger);
+        let reported = own.reported().1.expect("the other end is told");
+        assert_eq!((reported.rcv_edge, reported.rcv_urgent), (3, 3));
+        assert!(reported.flags.contains(EdgeFlags::PEER_FIN));
+        assert_eq!(reported.errno, BROKEN_PIPE);
+    }
+}
+
+/// Both say that they send no more, and one closes without lingering, in one turn: there is nothing to
+/// be reset.
+#[test]
+fn what_both_end_in_the_same_turn_is_not_reset() {
+    for client_first in [true, false] {
+        let mut own = Own::new();
+        let (client, server) = (own.client, own.server);
+        let edge = own.single.write(client, 0, b"bye");
+        let mut ends = [(client, edge), (server, 0)];
+        if !client_first {
+            ends.reverse();
+        }
+        for (end, edge) in ends {
+            own.single.says(end, edge, 0, EdgeFlags::SHUT_WR);
+        }
+        own.closes(client, (edge, 0), Some(0));
+        let reported = own.reported().1.expect("the other end is told");
+        assert_eq!(reported.rcv_edge, 3);
+        assert!(reported.flags.contains(EdgeFlags::PEER_FIN));
+        assert!(!reported.flags.contains(EdgeFlags::DEAD));
+    }
+}
+
 /// After both have said that they send no more, there is no connection to be reset.
 #[test]
 fn what_both_have_ended_is_not_reset() {
