@@ -51,10 +51,13 @@ pub(super) fn receive(
     wanted: Wanted,
     mut take: impl FnMut(usize) -> Result<usize, SocketError>,
 ) -> Result<usize, SocketError> {
-    let limit = wait_limit(socket, Way::In);
+    let mut waits = Waits {
+        limit: wait_limit(socket, Way::In),
+        has_begun: false,
+    };
     let (mut got, mut is_over) = (0, false);
     while got < wanted.least && !is_over {
-        let ended = match wait(fd, socket, flags, limit, wanted, got) {
+        let ended = match wait(fd, socket, flags, &mut waits, wanted, got) {
             Ok(()) => None,
             // What is there is given all the same.
             Err(
@@ -88,17 +91,25 @@ pub(super) fn receive(
     Ok(got)
 }
 
+/// How a call waits.
+struct Waits {
+    /// For how long, all in all.
+    limit: WaitLimit,
+    /// It has begun to: it goes on then, whatever becomes of O_NONBLOCK meanwhile.
+    has_begun: bool,
+}
+
 /// Waits until a call that has taken `got` bytes may take more, if it may wait.
 fn wait(
     fd: c_int,
     socket: &Socket,
     flags: c_int,
-    limit: WaitLimit,
+    waits: &mut Waits,
     wanted: Wanted,
     got: usize,
 ) -> Result<(), SocketError> {
     let must_not = flags & libc::MSG_DONTWAIT != 0;
-    let looks = !must_not && !noted_nonblocking(socket);
+    let looks = !must_not && (waits.has_begun || !noted_nonblocking(socket));
     let raised = |signal| socket.urgent_data().raised(signal);
     let mut interruption = None::<Interruption>;
     let mut look = |look| {
@@ -121,12 +132,13 @@ fn wait(
     if looks && socket.look_again(|| look(Look::ByItself))?.is_some() {
         return Ok(());
     }
-    if is_nonblocking(fd) {
+    if !waits.has_begun && is_nonblocking(fd) {
         return Err(SocketError::WouldBlock);
     }
+    waits.has_begun = true;
     let limit = WaitLimit {
         looked: looks,
-        ..limit
+        ..waits.limit
     };
     socket.wait_by_looks(None, limit, look)
 }

@@ -110,10 +110,10 @@ fn recv_datagram_buffer(
     addr: Out<'_, sockaddr>,
     addr_len: Out<'_, socklen_t>,
 ) -> Result<ssize_t, SocketError> {
-    let got = next_datagram(fd, socket, flags, |asked| {
+    let got = next_datagram(fd, socket, flags, |attempt| {
         let mut parts = [vectors::sink(buf, len)?];
-        match recv_datagram(fd, socket, &mut parts, flags) {
-            Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
+        match recv_datagram(fd, socket, &mut parts, flags, attempt) {
+            Err(e) => kernels_datagram(fd, socket, flags, attempt.asked, e, |flags| {
                 real::recvfrom(fd, buf, len, flags, addr, addr_len)
             }),
             Ok(got) => Ok(Got::Engine(got)),
@@ -140,6 +140,15 @@ thread_local! {
 /// looks for what the engine may have next.
 const KERNEL_FIRST: u32 = 16;
 
+/// One of the attempts of a call to receive a datagram.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attempt {
+    pub(crate) asked: Asked,
+    /// The call has found nothing before, and goes on: it waits, whatever becomes of O_NONBLOCK
+    /// meanwhile.
+    waits: bool,
+}
+
 /// Receives the next datagram of either by `attempt`. Where the engine's come one by one, as
 /// in an exchange of questions and answers, most calls find none at first and one soon after,
 /// and do not ask the kernel in between.
@@ -147,8 +156,14 @@ pub(crate) fn next_datagram(
     fd: c_int,
     socket: &Socket,
     flags: c_int,
-    mut attempt: impl FnMut(Asked) -> Result<Got, SocketError>,
+    mut attempt: impl FnMut(Attempt) -> Result<Got, SocketError>,
 ) -> Result<Got, SocketError> {
+    let mut waits = false;
+    let mut attempt = |asked| {
+        let this = Attempt { asked, waits };
+        waits = true;
+        attempt(this)
+    };
     let in_a_row = OF_ENGINE.try_with(Cell::get).unwrap_or(0);
     let first = if in_a_row.is_multiple_of(KERNEL_FIRST) {
         Asked::Both
@@ -214,10 +229,11 @@ pub(crate) fn recv_datagram(
     socket: &Socket,
     parts: &mut [IoSliceMut<'_>],
     flags: c_int,
+    attempt: Attempt,
 ) -> Result<Received, SocketError> {
     let keep = flags & libc::MSG_PEEK != 0;
     let got = socket.datagrams().recv(parts, keep)?;
-    if got.is_end() && must_not_wait(fd, flags) {
+    if got.is_end() && !attempt.waits && must_not_wait(fd, flags) {
         // Linux says that nothing will come only to a call that waits for it.
         return Err(SocketError::WouldBlock);
     }

@@ -94,10 +94,10 @@ fn take_message(
         return got.map(|len| len as ssize_t);
     }
     if socket.is_datagram() {
-        let got = next_datagram(fd, socket, flags, |asked| {
+        let got = next_datagram(fd, socket, flags, |attempt| {
             let parts = vectors::sinks(list, m.msg_iovlen, libc::EMSGSIZE);
-            match recv_datagram(fd, socket, &mut parts?, flags) {
-                Err(e) => kernels_datagram(fd, socket, flags, asked, e, |flags| {
+            match recv_datagram(fd, socket, &mut parts?, flags, attempt) {
+                Err(e) => kernels_datagram(fd, socket, flags, attempt.asked, e, |flags| {
                     real::recvmsg(fd, msg, flags)
                 }),
                 Ok(got) => Ok(Got::Engine(got)),

@@ -132,6 +132,37 @@ static void becomes_nonblocking(void) {
   must(fcntl(scene.fd, F_SETFL, O_NONBLOCK), "fcntl");
 }
 
+/* The call was begun as one that waits, and goes on so. */
+static void nonblocking_and(void (*what)(void)) {
+  becomes_nonblocking();
+  let_it_see();
+  what();
+}
+
+static void nonblocking_and_it_comes(void) {
+  nonblocking_and(send_three);
+}
+
+static void nonblocking_and_shut_in(void) {
+  nonblocking_and(shuts_in);
+}
+
+static void nonblocking_and_shut(void) {
+  nonblocking_and(shuts_both);
+}
+
+static void nonblocking_and_peer_ends(void) {
+  nonblocking_and(peer_ends);
+}
+
+static void nonblocking_and_peer_reads(void) {
+  nonblocking_and(peer_reads);
+}
+
+static void nonblocking_and_connected_to(void) {
+  nonblocking_and(is_connected_to);
+}
+
 static void gets_a_limit(void) {
   setsockopt(scene.fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_usec = 1000},
              sizeof(struct timeval));
@@ -304,6 +335,12 @@ static const struct event {
     {"replaced by null", ANY, replaces_by_null, 0},
     {"replaced by a ready one", ANY, replaces_by_ready, 0},
     {"non-blocking", ANY, becomes_nonblocking, 0},
+    {"non-blocking, bytes", EMPTY | DATAGRAM, nonblocking_and_it_comes, 0},
+    {"non-blocking, shut in", ANY, nonblocking_and_shut_in, 0},
+    {"non-blocking, shut", ANY, nonblocking_and_shut, 0},
+    {"non-blocking, the end", EMPTY | FULL, nonblocking_and_peer_ends, 0},
+    {"non-blocking, peer reads", FULL, nonblocking_and_peer_reads, 0},
+    {"non-blocking, a connection", LISTENER, nonblocking_and_connected_to, 0},
     {"a limit", EMPTY | DATAGRAM | LISTENER, gets_a_limit, 0},
     {"disconnected", DATAGRAM | LISTENER, is_disconnected, 0},
     {"listens again", LISTENER, listens_again, 0},
