@@ -6,7 +6,6 @@
 #   gungraun and its runner, in crates/engine/Cargo.toml and Cargo.lock, which have one version
 #                                  with which the instructions can be counted;
 #   each other tool, in tools.env  with a binary if there is one.
-#   update-tools.sh [DAYS]      looks DAYS days back for a nightly, 90 by default
 # What is pinned stays where nothing newer passes. The compiler that this workspace needs at least
 # (rust-version in Cargo.toml) is no pin, and stays, too. `make test` then says whether all else
 # goes with it; the files are for you to commit.
@@ -14,7 +13,6 @@ set -euo pipefail
 # shellcheck source=scripts/env.sh
 . "$(dirname "$0")/env.sh"
 file=scripts/tools.env
-days=${1:-90}
 
 # Whether version $1 is newer than $2.
 is_newer() { [[ $1 != "$2" && $(printf '%s\n' "$1" "$2" | sort -V | tail -1) == "$1" ]]; }
@@ -57,24 +55,39 @@ gungraun_passes() {
     scripts/bench-instructions.sh
 }
 
+# Installs a nightly, and says whether it serves; one that does not takes a gigabyte for nothing.
+nightly_serves() {
+  local candidate=$1 had
+  had=$(rustup toolchain list | grep "^$candidate-" || true)
+  if ! timeout 600 rustup toolchain install "$candidate" --profile minimal --no-self-update \
+    --component miri --component rust-src >/dev/null 2>&1; then
+    echo "update-tools: $candidate is not to be had"
+    return 1
+  fi
+  echo "update-tools: trying $candidate"
+  if passes "$candidate" nightly_passes "$candidate"; then return; fi
+  [[ -n $had ]] || rustup toolchain uninstall "$candidate" >/dev/null 2>&1 || true
+  return 1
+}
+
+# The newest; if that does not serve, what is broken has been so from some day on, which is looked
+# for by halves: to try one takes minutes.
 move_nightly() {
-  local pinned=$NIGHTLY back candidate had
-  for ((back = 1; back <= days; back++)); do
-    candidate=nightly-$(date -u -d "$back days ago" +%F)
-    if [[ ! $candidate > $pinned ]]; then break; fi
-    had=$(rustup toolchain list | grep "^$candidate-" || true)
-    timeout 600 rustup toolchain install "$candidate" --profile minimal --no-self-update \
-      --component miri --component rust-src >/dev/null 2>&1 || continue
-    echo "update-tools: trying $candidate"
-    if passes "$candidate" nightly_passes "$candidate"; then
-      sed -i "s/^NIGHTLY=.*/NIGHTLY=\${NIGHTLY:-$candidate}/" "$file"
-      pinned=$candidate
-      break
+  local pinned=${NIGHTLY#nightly-} first=0 last middle day
+  last=$((($(date -u +%s) - $(date -u -d "$pinned" +%s)) / 86400))
+  # Of day `first` after the pinned one it is known that it serves, of day `last` that it does not.
+  middle=$((last - 1))
+  while ((last - first > 1)); do
+    day=$(date -u -d "$pinned + $middle days" +%F)
+    if nightly_serves "nightly-$day"; then
+      first=$middle
+      sed -i "s/^NIGHTLY=.*/NIGHTLY=\${NIGHTLY:-nightly-$day}/" "$file"
+    else
+      last=$middle
     fi
-    # It takes a gigabyte, and is of no use.
-    [[ -n $had ]] || rustup toolchain uninstall "$candidate" >/dev/null 2>&1 || true
+    middle=$(((first + last) / 2))
   done
-  echo "update-tools: $pinned"
+  echo "update-tools: nightly-$(date -u -d "$pinned + $first days" +%F)"
 }
 
 # The number of the newest stable compiler; nothing if it cannot be asked.
