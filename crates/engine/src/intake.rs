@@ -364,7 +364,9 @@ impl Requests<'_> {
         let all = 2 * RING as u32;
         let most = all + 1;
         self.intake.share.left = most;
-        self.take_some(From { session, channel }, all, None);
+        let from = From { session, channel };
+        self.take_some(from, all, None);
+        self.stack.forget_unanswered(from);
         most - self.intake.share.left
     }
 

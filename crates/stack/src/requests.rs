@@ -28,8 +28,8 @@ pub(crate) use setup::Setup;
 pub use unanswered::LateBind;
 pub(crate) use unanswered::{Question, Unanswered};
 
-/// Which session, channel and socket a request came from.
-#[derive(Debug, Clone, Copy)]
+/// Which session and channel a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct From {
     /// The key of the session.
     pub session: u32,

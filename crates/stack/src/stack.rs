@@ -314,6 +314,11 @@ impl Stack {
         }
     }
 
+    /// A process takes no answers any more: what it has asked in this turn has none.
+    pub fn forget_unanswered(&mut self, from: From) {
+        self.unanswered.forget(from);
+    }
+
     /// Programs see what this turn has done, and are woken for it.
     #[inline]
     pub fn publish(&mut self) {

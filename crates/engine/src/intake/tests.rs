@@ -230,6 +230,30 @@ fn all_that_was_published_may_be_taken_at_once() {
     assert_eq!(world.engine.requests().take_last(0, channel), 0);
 }
 
+/// The next program on the channel gives its own questions the same tags.
+#[test]
+fn what_a_process_has_asked_last_is_answered_to_nobody() {
+    let (mut world, mut host, _) = quiet();
+    let (index, generation) = (0, 7);
+    let question = |tag| Request::Query {
+        socket: SocketId { index, generation },
+        tag,
+        waiter: None,
+        query: Query::TcpInfo,
+    };
+    let channel = host.channel.index() as u16;
+    for (tag, is_last) in [(1, false), (2, true)] {
+        host.channel.put(&question(tag)).unwrap();
+        host.channel.publish(&host.doorbell, false);
+        if is_last {
+            assert_eq!(world.engine.requests().take_last(0, channel), 1);
+        }
+        world.run_pending();
+        host.drain();
+        assert_eq!(host.done_with(tag).is_none(), is_last);
+    }
+}
+
 /// Two programs that have asked for something are no fewer than one.
 #[test]
 fn a_turn_in_which_several_sessions_are_served_says_so() {

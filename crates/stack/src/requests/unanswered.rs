@@ -65,6 +65,13 @@ impl Unanswered {
         self.late_binds.push(late);
     }
 
+    /// Drops those of a process that takes no answers any more: the next one on its channel has
+    /// given others the same tags.
+    pub(crate) fn forget(&mut self, from: From) {
+        self.questions.retain(|q| q.from != from);
+        self.late_binds.retain(|late| late.from != from);
+    }
+
     /// Keeps those of sessions that are served.
     pub(crate) fn retain(&mut self, is_served: impl Fn(u32) -> bool) {
         self.questions.retain(|q| is_served(q.from.session));
