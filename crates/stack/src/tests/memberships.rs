@@ -130,6 +130,27 @@ fn change_source(single: &mut Single, socket: SocketId, source: Ipv6Addr, change
 /// by all of it.
 fn told(single: &mut Single) -> Vec<Told> {
     let mut all = Vec::new();
+    each_told(single, |single, ip, records| {
+        assert_eq!(ip.destination, mld::ROUTERS);
+        assert_eq!(records[0], REPORT);
+        if records[7] != 1 {
+            return;
+        }
+        let of_link = single.stack.link().addresses.link_local();
+        let group = address(&records[12..28]);
+        let sources: Vec<_> = records[28..].chunks(16).map(address).collect();
+        assert_eq!(usize::from(records[11]), sources.len());
+        if ip.source != Ipv6Addr::UNSPECIFIED {
+            assert_eq!(Some(ip.source), of_link);
+        }
+        all.push((records[8], group, sources));
+    });
+    all
+}
+
+/// Each message about groups that leaves within five seconds, with its header of IPv6: it goes to
+/// the stations of its destination, and no further.
+fn each_told(single: &mut Single, mut is_told: impl FnMut(&Single, Ipv6Header, &[u8])) {
     for _ in 0..50 {
         single.turn_after(100_000);
         for frame in single.packets() {
@@ -141,24 +162,12 @@ fn told(single: &mut Single) -> Vec<Told> {
             if ip.next_header != next_header::HOP_BY_HOP {
                 continue;
             }
-            assert_eq!(frame[..6], [0x33, 0x33, 0, 0, 0, 0x16]);
-            assert_eq!((ip.hop_limit, ip.destination), (1, mld::ROUTERS));
-            let records = &message[REPORT_AT..];
-            assert_eq!(records[0], REPORT);
-            if records[7] != 1 {
-                continue;
-            }
-            let of_link = single.stack.link().addresses.link_local();
-            let group = address(&records[12..28]);
-            let sources: Vec<_> = records[28..].chunks(16).map(address).collect();
-            assert_eq!(usize::from(records[11]), sources.len());
-            if ip.source != Ipv6Addr::UNSPECIFIED {
-                assert_eq!(Some(ip.source), of_link);
-            }
-            all.push((records[8], group, sources));
+            assert_eq!(ip.hop_limit, 1);
+            let to = ip.destination.octets();
+            assert_eq!(frame[..6], [&[0x33, 0x33], &to[12..]].concat());
+            is_told(single, ip, &message[REPORT_AT..]);
         }
     }
-    all
 }
 
 /// The first record of a socket.
@@ -211,27 +220,12 @@ fn is_asked_in(single: &mut Single, version: mld::Version) {
 /// the type of the message and where it goes. There is no report of version 2 among it.
 fn older_told(single: &mut Single) -> Vec<(u8, Ipv6Addr)> {
     let mut all = Vec::new();
-    for _ in 0..50 {
-        single.turn_after(100_000);
-        for frame in single.packets() {
-            if frame[12..14] != ETHERNET[12..] {
-                continue;
-            }
-            let (ip, range) = Ipv6Header::parse(&frame[14..]).expect("a packet of IPv6");
-            let message = &frame[14..][range];
-            if ip.next_header != next_header::HOP_BY_HOP {
-                continue;
-            }
-            assert_eq!(ip.hop_limit, 1);
-            let to = ip.destination.octets();
-            assert_eq!(frame[..6], [&[0x33, 0x33], &to[12..]].concat());
-            let older = &message[REPORT_AT..];
-            assert_ne!(older[0], REPORT);
-            if address(&older[8..]) == GROUP {
-                all.push((older[0], ip.destination));
-            }
+    each_told(single, |_, ip, older| {
+        assert_ne!(older[0], REPORT);
+        if address(&older[8..]) == GROUP {
+            all.push((older[0], ip.destination));
         }
-    }
+    });
     all
 }
 
