@@ -234,15 +234,18 @@ fn all_that_was_published_may_be_taken_at_once() {
 #[test]
 fn what_a_process_has_asked_last_is_answered_to_nobody() {
     let (mut world, mut host, _) = quiet();
-    let (index, generation) = (0, 7);
+    let (mut host, socket) = world.during(move |_| {
+        let socket = host.open(SocketKind::Datagram);
+        (host, socket)
+    });
     let question = |tag| Request::Query {
-        socket: SocketId { index, generation },
+        socket,
         tag,
         waiter: None,
         query: Query::TcpInfo,
     };
     let channel = host.channel.index() as u16;
-    for (tag, is_last) in [(1, false), (2, true)] {
+    for (tag, is_last) in [(101, false), (102, true)] {
         host.channel.put(&question(tag)).unwrap();
         host.channel.publish(&host.doorbell, false);
         if is_last {
