@@ -1,9 +1,9 @@
 /* What goes to more than one station: IPv4 broadcasts, and groups of both versions. */
+#define GROUP "239.77.1.2"
+#include "group_traffic.h"
 #include <ifaddrs.h>
 #include <net/if.h>
 
-#define GROUP "239.77.1.2"
-#include "group_traffic.h"
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif

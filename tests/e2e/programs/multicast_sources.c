@@ -1,10 +1,10 @@
 /* From which sources a group is received (RFC 3678): the options of IPv4, those of either version,
  * libc's functions, and what each of them refuses. */
+#define GROUP "239.77.5.2"
+#include "group_traffic.h"
 #include <ifaddrs.h>
 #include <net/if.h>
 
-#define GROUP "239.77.5.2"
-#include "group_traffic.h"
 #define GROUP6 "ff15::7705"
 /* One that nobody has. */
 #define OTHER "192.0.2.9"

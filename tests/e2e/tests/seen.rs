@@ -20,7 +20,7 @@ const MOST_ONCE: usize = 10;
 
 /// Cases that differ, by a part of what is done and the end of the name of the call that looks, and
 /// why.
-const DIFFER: [(&str, &str, &str); 4] = [
+const DIFFER: [(&str, &str, &str); 8] = [
     (
         "close with unread bytes",
         "SIOCOUTQ",
@@ -31,9 +31,24 @@ const DIFFER: [(&str, &str, &str); 4] = [
         "epoll",
         "epoll_wait that finds something waits for nothing that another process has done",
     ),
+    ("and reset by a child", "poll", OF_TWO_STEPS),
+    ("and reset by a child", "poll for room", OF_TWO_STEPS),
+    (
+        "shutdown of writing and close with unread bytes by a child",
+        "poll",
+        OF_TWO_STEPS,
+    ),
+    (
+        "shutdown of writing and close with unread bytes by a child",
+        "poll for room",
+        OF_TWO_STEPS,
+    ),
     ("send twice by a child", "recv", OF_TWO_SENDS),
     ("send twice by a child", "recv thrice", OF_TWO_SENDS),
 ];
+
+const OF_TWO_STEPS: &str =
+    "poll that finds something waits for no more of what another process has done";
 
 const OF_TWO_SENDS: &str =
     "recv that finds something waits for no more of what another process has sent";
