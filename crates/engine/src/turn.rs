@@ -169,9 +169,9 @@ impl Engine {
                      sessions go on",
                 ),
                 Notice::ArenaFull { session } => (self.about.notice)(&format!(
-                    "session {session} has no memory left for what it receives: its programs \
-                     have to read, or to use an engine with more (`session.receive_mib` in its \
-                     configuration)"
+                    "session {session} is short of memory for what it receives, and narrows its \
+                     windows: its programs have to read, or to use an engine with more \
+                     (`session.receive_mib` in its configuration)"
                 )),
             }
         }

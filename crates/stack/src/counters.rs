@@ -66,7 +66,7 @@ longshore_wire::drop_reasons! {
 /// What the operator should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// A session had no memory for what has come for it, for the first time.
+    /// A session is short of memory for what comes for it, for the first time.
     ArenaFull {
         /// The session's key.
         session: u32,
@@ -120,6 +120,8 @@ pub struct TcpCounters {
     pub cookies_sent: u64,
     /// Cookies that came back.
     pub cookies_taken: u64,
+    /// Windows that were narrowed since their session was short of memory.
+    pub windows_narrowed: u64,
 }
 
 /// UDP datagrams.

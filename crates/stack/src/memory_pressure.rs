@@ -1,13 +1,15 @@
-//! What happens when a session has no memory left for what its connections receive.
+//! What happens when a session is short of memory for what its connections receive.
 //!
-//! Owns the rule of who may still have some, and `Sockets::denied_memory`, the connections that
-//! may not: their peers are told that the window is closed, so that they probe it and do not give
-//! up. They are told at once when there is memory again. `tcp_input` asks for each segment with
-//! payload that header prediction has not taken, `requests` tells of what was read, and the
-//! loop calls once a turn.
+//! Owns the rule of who may still have some, and `Sockets::short_of_memory`, the connections that
+//! may not have what their buffers allow. As long as there is memory for what is on its way,
+//! their windows are narrowed and nothing is dropped: a peer whose segments were dropped waits
+//! for its retransmission timer, ever longer, and one that was told of a closed window goes on as
+//! soon as it opens. `tcp_input` asks for each segment with payload that header prediction has
+//! not taken, `requests` tells of what was read, and the loop calls once a turn.
 
 use crate::at_work::AtWork;
-use crate::session::{FEW_CHUNKS, SPARE_CHUNKS};
+use crate::counters::Counters;
+use crate::session::{FEW_CHUNKS, KEPT_CHUNKS, SPARE_CHUNKS};
 use crate::sessions::Sessions;
 use crate::socket::Kind;
 use crate::sockets::Sockets;
@@ -16,28 +18,55 @@ use longshore_hostif::adapter::ReceiveSlab;
 use longshore_tcp::Tcb;
 use longshore_wire::SeqNumber;
 
-/// Of the connections without memory, so many are looked at in a turn.
+/// Of the connections that are short of memory, so many are looked at in a turn.
 const LOOKS: usize = 16;
 
-/// Whether a session has memory for payload; `is_next`: it begins with the next byte that
-/// the connection waits for.
-fn has_room(slab: &ReceiveSlab, tcb: &Tcb, is_next: impl FnOnce() -> bool) -> bool {
-    let free = slab.available();
-    let unread = tcb.rcv_edge().saturating_sub(tcb.rcv_consumed());
-    free >= SPARE_CHUNKS || free >= FEW_CHUNKS && unread < CHUNK as u64 && is_next()
+/// What a connection may have of its session's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// What its buffer allows.
+    All,
+    /// What it has advertised, and as new window one chunk.
+    Little,
+    /// Nothing.
+    None,
 }
 
-/// A connection's program has read: it may have memory again.
-pub(crate) fn grant_to_reader(slab: &ReceiveSlab, tcb: &mut Tcb) {
-    if has_room(slab, tcb, || true) {
-        tcb.receive_room().grant();
+/// What a connection may have for payload, which may leave no hole before it.
+fn share(slab: &ReceiveSlab, tcb: &Tcb, leaves_no_hole: impl FnOnce() -> bool) -> Share {
+    let free = slab.available();
+    if free >= SPARE_CHUNKS {
+        return Share::All;
+    }
+    let unread = tcb.rcv_edge().saturating_sub(tcb.rcv_consumed());
+    let little = free >= KEPT_CHUNKS || free >= FEW_CHUNKS && unread < CHUNK as u64;
+    if little && leaves_no_hole() {
+        Share::Little
+    } else {
+        Share::None
+    }
+}
+
+/// A connection that is short of memory may have some again, if there is any; returns whether its
+/// peer is to be notified.
+pub(crate) fn grant_again(slab: &ReceiveSlab, tcb: &mut Tcb) -> bool {
+    match share(slab, tcb, || true) {
+        Share::All => tcb.receive_room().grant(),
+        Share::Little => tcb.receive_room().confine(),
+        Share::None => false,
     }
 }
 
 impl Sockets {
     /// A segment with payload has come that begins with `seq`: its connection may have
     /// memory, or is denied it.
-    pub(crate) fn see_to_room(&mut self, key: u32, seq: SeqNumber, sessions: &Sessions) {
+    pub(crate) fn see_to_room(
+        &mut self,
+        key: u32,
+        seq: SeqNumber,
+        sessions: &mut Sessions,
+        counters: &mut Counters,
+    ) {
         let Some(socket) = self.get_mut(key) else {
             return;
         };
@@ -45,19 +74,34 @@ impl Sockets {
             return;
         };
         let session = sessions.get(socket.session);
-        let is_next = || c.tcb.receive_status().is_next(seq);
-        if session.is_some_and(|s| has_room(&s.host.receive, &c.tcb, is_next)) {
-            c.tcb.receive_room().grant();
-        } else if c.tcb.receive_room().deny() && !self.denied_memory.contains(&key) {
-            self.denied_memory.push_back(key);
+        let leaves_no_hole = || c.tcb.receive_status().leaves_no_hole(seq);
+        let share = session.map_or(Share::None, |s| {
+            share(&s.host.receive, &c.tcb, leaves_no_hole)
+        });
+        let was_short = c.tcb.is_short_of_room();
+        // What it is granted or denied it is told by the acknowledgment of this segment.
+        let room = c.tcb.receive_room();
+        match share {
+            Share::All => _ = room.grant(),
+            Share::Little => _ = room.confine(),
+            Share::None => room.deny(),
+        }
+        if share == Share::All || was_short {
+            return;
+        }
+        let was_listed = std::mem::replace(&mut c.awaits_memory, true);
+        socket.apply_receive_buffer(sessions);
+        sessions.arena_is_short(socket.session, counters);
+        if !was_listed {
+            self.short_of_memory.push_back(key);
         }
     }
 
-    /// Looks at some of the connections that were denied memory, whether there is some now.
+    /// Looks at some of the connections that are short of memory, whether there is some now.
     #[inline(never)]
-    pub(crate) fn look_at_denied(&mut self, sessions: &mut Sessions) {
-        for _ in 0..LOOKS.min(self.denied_memory.len()) {
-            let Some(key) = self.denied_memory.pop_front() else {
+    pub(crate) fn look_at_short(&mut self, sessions: &mut Sessions) {
+        for _ in 0..LOOKS.min(self.short_of_memory.len()) {
+            let Some(key) = self.short_of_memory.pop_front() else {
                 return;
             };
             sessions.at_work = AtWork::Socket(key);
@@ -67,16 +111,22 @@ impl Sockets {
             let Kind::Stream(c) = &mut socket.kind else {
                 continue;
             };
-            let session = sessions.get(socket.session);
-            if let Some(session) = session.filter(|_| c.tcb.is_denied_room()) {
-                if has_room(&session.host.receive, &c.tcb, || true) {
-                    c.tcb.receive_room().grant();
-                    self.touch(key);
-                } else {
-                    // What was read may have been said for later: now it gives room.
-                    session.host.pending.hurry();
-                    self.denied_memory.push_back(key);
-                }
+            let Some(session) = sessions.get(socket.session) else {
+                c.awaits_memory = false;
+                continue;
+            };
+            let is_told =
+                c.tcb.is_short_of_room() && grant_again(&session.host.receive, &mut c.tcb);
+            c.awaits_memory = c.tcb.is_short_of_room();
+            if c.awaits_memory {
+                // What was read may have been said for later: now it gives room.
+                session.host.pending.hurry();
+                self.short_of_memory.push_back(key);
+            } else {
+                socket.apply_receive_buffer(sessions);
+            }
+            if is_told {
+                self.touch(key);
             }
         }
     }

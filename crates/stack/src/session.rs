@@ -12,11 +12,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Chunks that must be free before a connection is given data: what a whole
-/// receive buffer could need beyond what it has. Also what is kept for connections of which
-/// nearly all has been read, so that a program that reads one to its end is not held up by others that
-/// nobody reads.
+/// Chunks that must be free for connections to have what their buffers allow: what a whole
+/// receive buffer could need beyond what it has. With fewer, windows are narrowed, and these are
+/// for what is on its way.
 pub(crate) const SPARE_CHUNKS: u32 = longshore_hostif::DIRECTORY as u32;
+/// Chunks among them that are kept for connections of which nearly all has been read, so that a
+/// program that reads one to its end is not held up by others that nobody reads.
+pub(crate) const KEPT_CHUNKS: u32 = SPARE_CHUNKS / 4;
 /// Chunks that a segment needs where all before it is there, or nothing was before it.
 pub(crate) const FEW_CHUNKS: u32 = 2;
 

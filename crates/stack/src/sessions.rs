@@ -106,10 +106,21 @@ impl Sessions {
         self.get(key)?.account.as_ref()
     }
 
-    /// A session had no memory for what has come for it. That is counted, and the operator told
-    /// when it is so for the first time.
+    /// A session had no memory for what has come for it, which is counted.
     pub fn arena_is_full(&mut self, key: u32, counters: &mut Counters) {
         counters.drop(EngineDrop::ArenaFull);
+        self.notice_arena(key, counters);
+    }
+
+    /// A session has so little memory that the window of one of its connections is narrowed,
+    /// which is counted.
+    pub fn arena_is_short(&mut self, key: u32, counters: &mut Counters) {
+        counters.tcp.windows_narrowed += 1;
+        self.notice_arena(key, counters);
+    }
+
+    /// The operator is told of a session's want of memory when it is so for the first time.
+    fn notice_arena(&mut self, key: u32, counters: &mut Counters) {
         if let Some(session) = self.get_mut(key)
             && !std::mem::replace(&mut session.was_full, true)
         {

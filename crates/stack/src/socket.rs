@@ -125,6 +125,8 @@ pub(crate) struct Connection {
     pub(crate) was_made: bool,
     /// Its host is to be told when the peer has acknowledged our FIN.
     pub(crate) lingers: bool,
+    /// It is in `Sockets::short_of_memory`.
+    pub(crate) awaits_memory: bool,
 }
 
 impl Connection {
@@ -151,6 +153,7 @@ impl Connection {
             is_over: false,
             was_made: false,
             lingers: false,
+            awaits_memory: false,
         }
     }
 }

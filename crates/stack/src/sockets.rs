@@ -30,8 +30,8 @@ pub(crate) struct Sockets {
     pub(crate) have_more_to_pass: bool,
     /// Some may have datagrams that the host has written and that were not sent.
     pub(crate) have_datagrams: bool,
-    /// Connections that were denied memory for what they receive.
-    pub(crate) denied_memory: VecDeque<u32>,
+    /// Connections that are short of memory for what they receive.
+    pub(crate) short_of_memory: VecDeque<u32>,
     /// Those that wait for their next hop.
     pub(crate) unresolved: Vec<u32>,
     /// Those that fill their send buffers on short paths.
@@ -56,7 +56,7 @@ impl Sockets {
             are_yet_to_report: false,
             have_more_to_pass: false,
             have_datagrams: false,
-            denied_memory: VecDeque::new(),
+            short_of_memory: VecDeque::new(),
             unresolved: Vec::new(),
             bulk_senders: BulkSenders::default(),
             wheel: Wheel::new(now),

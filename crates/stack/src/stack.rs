@@ -270,13 +270,13 @@ impl Stack {
         }
     }
 
-    /// Looks at some of the connections that were denied memory, whether there is some now.
+    /// Looks at some of the connections that are short of memory, whether there is some now.
     #[inline]
     pub fn relieve_memory_pressure(&mut self) {
-        if !self.endpoints.sockets.denied_memory.is_empty() {
+        if !self.endpoints.sockets.short_of_memory.is_empty() {
             self.endpoints
                 .sockets
-                .look_at_denied(&mut self.endpoints.sessions);
+                .look_at_short(&mut self.endpoints.sessions);
             self.endpoints.sessions.at_work = AtWork::Nobodys;
         }
     }

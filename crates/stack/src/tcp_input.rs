@@ -106,9 +106,12 @@ impl TcpInput<'_> {
         let before = c.tcb.state();
         let fast_opened = c.tcb.is_fast_opened();
         if !payload.is_empty() {
-            self.endpoints
-                .sockets
-                .see_to_room(key, segment.header.seq, &self.endpoints.sessions);
+            self.endpoints.sockets.see_to_room(
+                key,
+                segment.header.seq,
+                &mut self.endpoints.sessions,
+                self.responder.counters,
+            );
         }
         let Some(socket) = self.endpoints.sockets.get_mut(key) else {
             return Response::Nothing;

@@ -65,12 +65,18 @@ bitflags::bitflags! {
         const RECORD_ENDS = 1 << 27;
         /// Our FIN was sent without data.
         const FIN_ALONE = 1 << 28;
+        /// Memory for payload is short: the window is as small as
+        /// [`ShortWindow`](crate::short_window::ShortWindow) has it.
+        const LITTLE_ROOM = 1 << 29;
     }
 }
 
 saved_flags!(Flags: u32);
 
 impl Flags {
+    /// Memory is short, so the window is not that of the buffer.
+    pub(crate) const SHORT_OF_ROOM: Flags = Flags::NO_ROOM.union(Flags::LITTLE_ROOM);
+
     /// Everything that makes `poll_transmit` send something.
     pub(crate) const OWED: Flags = Flags::ACK_NOW
         .union(Flags::ACK_OWED)

@@ -132,6 +132,7 @@ mod segment;
 mod segment_size;
 mod send_stream;
 mod settings;
+mod short_window;
 mod snd;
 mod stamps;
 mod state;

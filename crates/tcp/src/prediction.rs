@@ -55,7 +55,7 @@ impl Prediction {
             && !flight.mtu.is_probing()
             && flight.recovery.dup_acks == 0
             && ecn.is_predictable()
-            && !flags.contains(Flags::NO_ROOM)
+            && !flags.intersects(Flags::SHORT_OF_ROOM)
             && snd.wl1() <= rcv.nxt()
             && (rcv.fin() == NO_POS || rcv.is_closed());
         if !plain {

@@ -11,6 +11,7 @@
 
 use crate::codec::saved_part;
 use crate::pos::{NO_POS, Pos};
+use crate::short_window::ShortWindow;
 use crate::time::Instant;
 
 /// The receive buffer's size and the state of its tuning.
@@ -28,6 +29,8 @@ pub(crate) struct ReceiveBuffer {
     rtt_us: u32,
     /// The window field of the last segment.
     advertised_field: u16,
+    /// What the peer was told while memory is short.
+    pub(crate) short: ShortWindow,
     /// RCV.NXT plus the read position when that segment was sent; as neither decreases,
     /// an equal sum means that both are unchanged. `NO_POS` if the buffer has changed
     /// since.
@@ -46,6 +49,7 @@ saved_part!(ReceiveBuffer {
     }
     rebuilt {
         advertised_field: 0,
+        short: ShortWindow::NONE,
         advertised_at: NO_POS,
         mark: 0,
         mark_at: Instant(0),
@@ -63,6 +67,7 @@ impl ReceiveBuffer {
             space: 0,
             rtt_us: 0,
             advertised_field: 0,
+            short: ShortWindow::NONE,
             advertised_at: NO_POS,
             mark: 0,
             mark_at: now,

@@ -4,6 +4,7 @@
 //! Owns [`ReceiveRoom`], which [`Tcb::receive_room`](crate::Tcb::receive_room) gives; the engine
 //! calls it when the memory of a session runs short, and when there is some again.
 
+use crate::config::Config;
 use crate::flags::Flags;
 use crate::prediction::Prediction;
 use crate::rcv::ReceiveSide;
@@ -14,6 +15,7 @@ use crate::state::State;
 pub struct ReceiveRoom<'t> {
     pub(crate) prediction: &'t mut Prediction,
     pub(crate) state: State,
+    pub(crate) cfg: &'t Config,
     pub(crate) flags: &'t mut Flags,
     pub(crate) rcv: &'t mut ReceiveSide,
 }
@@ -28,29 +30,57 @@ impl ReceiveRoom<'_> {
         self.rcv.buffer.set_room(bytes);
     }
 
-    /// There is no memory for payload: until [`grant`](Self::grant) none is accepted, and the
-    /// window is advertised as closed, which takes back what was advertised (`docs/rfc.md`,
-    /// D53). Data that has arrived stays, and acknowledgments are processed. Returns whether
-    /// this is a change.
-    pub fn deny(self) -> bool {
-        let new = !self.flags.contains(Flags::NO_ROOM);
-        if new {
-            *self.flags |= Flags::NO_ROOM;
-            self.rcv.buffer.forget_advertised();
-            *self.prediction = Prediction::OFF;
+    /// There is little memory for payload: from now on no more is advertised than leaves
+    /// 64 KiB unread, which takes back what was advertised (`docs/rfc.md`, D53). What arrives
+    /// within the edge of before is accepted. A peer that was [denied](Self::deny) more is
+    /// notified at once if there is a window for it; returns whether it is.
+    pub fn confine(mut self) -> bool {
+        let was = *self.flags & Flags::SHORT_OF_ROOM;
+        if was == Flags::LITTLE_ROOM {
+            return false;
         }
-        new
-    }
-
-    /// There is memory for payload again: the peer is notified at once.
-    pub fn grant(self) {
-        if !self.flags.contains(Flags::NO_ROOM) {
-            return;
-        }
-        self.flags.remove(Flags::NO_ROOM);
-        self.rcv.buffer.forget_advertised();
-        if self.state.may_receive_data() {
+        self.begin(Flags::LITTLE_ROOM);
+        let was_denied = was == Flags::NO_ROOM;
+        let is_told =
+            was_denied && self.state.may_receive_data() && self.rcv.short_update_due(self.cfg);
+        if is_told {
             *self.flags |= Flags::ACK_NOW;
         }
+        is_told
+    }
+
+    /// There is no memory for payload: until [`grant`](Self::grant) or
+    /// [`confine`](Self::confine) none is accepted, and the window is advertised as closed. Data
+    /// that has arrived stays, and acknowledgments are processed.
+    pub fn deny(mut self) {
+        if !self.flags.contains(Flags::NO_ROOM) {
+            self.begin(Flags::NO_ROOM);
+        }
+    }
+
+    /// Memory is short, or more or less short than before, as `flag` says.
+    fn begin(&mut self, flag: Flags) {
+        if !self.flags.intersects(Flags::SHORT_OF_ROOM) {
+            self.rcv.buffer.short.tell(self.rcv.nxt());
+        }
+        self.flags.remove(Flags::SHORT_OF_ROOM);
+        *self.flags |= flag;
+        self.rcv.buffer.forget_advertised();
+        *self.prediction = Prediction::OFF;
+    }
+
+    /// There is memory for payload again: the peer is notified at once, if it may send; returns
+    /// whether it is.
+    pub fn grant(self) -> bool {
+        if !self.flags.intersects(Flags::SHORT_OF_ROOM) {
+            return false;
+        }
+        self.flags.remove(Flags::SHORT_OF_ROOM);
+        self.rcv.buffer.forget_advertised();
+        let is_told = self.state.may_receive_data();
+        if is_told {
+            *self.flags |= Flags::ACK_NOW;
+        }
+        is_told
     }
 }

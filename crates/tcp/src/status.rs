@@ -200,10 +200,10 @@ impl<'t> ReceiveStatus<'t> {
     }
 
     /// Whether a segment with this sequence number begins with the next byte of the receive
-    /// stream.
+    /// stream, or with one before that, as a peer sends that does not know what has come.
     #[must_use]
-    pub fn is_next(self, seq: SeqNumber) -> bool {
-        self.rcv.pos(seq) == self.rcv.nxt()
+    pub fn leaves_no_hole(self, seq: SeqNumber) -> bool {
+        self.rcv.pos(seq) <= self.rcv.nxt()
     }
 
     /// The end of the stretch of the receive stream in which payload may be placed:

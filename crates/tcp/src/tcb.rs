@@ -198,11 +198,11 @@ impl Tcb {
         outcome.filter(|_| self.state.is_synchronized())
     }
 
-    /// Whether payload is refused for lack of memory.
+    /// Whether payload is refused, or the window small, for lack of memory.
     #[inline]
     #[must_use]
-    pub fn is_denied_room(&self) -> bool {
-        self.flags.contains(Flags::NO_ROOM)
+    pub fn is_short_of_room(&self) -> bool {
+        self.flags.intersects(Flags::SHORT_OF_ROOM)
     }
 
     // ---- Parts. ----
@@ -246,6 +246,7 @@ impl Tcb {
         ReceiveRoom {
             prediction: &mut self.prediction,
             state: self.state,
+            cfg: &self.cfg,
             flags: &mut self.flags,
             rcv: &mut self.rcv,
         }

@@ -47,8 +47,12 @@ impl Tcb {
         }
         self.rcv.consume(edge);
         self.rcv.tune_buffer(&mut self.outcome, now);
-        let may_tell = self.state.may_receive_data() && !self.is_denied_room();
-        if may_tell && self.rcv.window_update_due(&self.cfg) {
+        let is_due = match self.flags & Flags::SHORT_OF_ROOM {
+            Flags::LITTLE_ROOM => self.rcv.short_update_due(&self.cfg),
+            none if none.is_empty() => self.rcv.window_update_due(&self.cfg),
+            _ => false,
+        };
+        if is_due && self.state.may_receive_data() {
             self.flags |= Flags::ACK_NOW;
         }
         self.debug_check();

@@ -131,6 +131,14 @@ pub(super) const COUNTERS: &[Counter] = &[
     ),
     counter(
         "tcp",
+        "windows_narrowed",
+        "times",
+        "the window of a connection was narrowed, as its session had less than 16 MiB free for \
+         what it receives (`session.receive_mib` is its limit)",
+        |e| e.stack.counters.tcp.windows_narrowed,
+    ),
+    counter(
+        "tcp",
         "half_open",
         "connections",
         "connections in SYN-RECEIVED now, of all listeners",

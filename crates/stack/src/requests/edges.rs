@@ -2,7 +2,7 @@
 //! be, and which other processes are to be told of them.
 
 use super::From;
-use crate::memory_pressure::grant_to_reader;
+use crate::memory_pressure::grant_again;
 use crate::pair_end::{Pair, RESET};
 use crate::request_error::RequestError;
 use crate::sessions::Sessions;
@@ -49,8 +49,8 @@ impl Connection {
             tcb.set_rcv_consumed(consumed, now);
             let all = consumed == tcb.rcv_edge() && !tcb.receive_status().has_out_of_order();
             self.rcv.consume(consumed, all, slab);
-            if tcb.is_denied_room() {
-                grant_to_reader(slab, tcb);
+            if tcb.is_short_of_room() {
+                grant_again(slab, tcb);
             }
         }
         if claimed.snd_edge > tcb.snd_edge() && !tcb.send_status().is_shut() {

@@ -216,7 +216,7 @@ impl Socket {
             c.report_later(edges.snd_acked, written, now);
             return false;
         }
-        let is_awaited = also || (LOWAT && c.tcb.is_denied_room());
+        let is_awaited = also || (LOWAT && c.tcb.is_short_of_room());
         let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
         c.note_reported(&edges, now);
         let Some(s) = sessions.get_mut(self.session) else {

@@ -297,8 +297,11 @@ impl Sockets {
         };
         #[cfg(all(any(test, feature = "testing"), not(feature = "counted")))]
         crate::testing::lists_anew(socket.session);
-        if matches!(&socket.kind, Kind::Stream(c) if c.tcb.is_denied_room()) {
-            self.denied_memory.push_back(key);
+        if let Kind::Stream(c) = &mut socket.kind {
+            c.awaits_memory = c.tcb.is_short_of_room();
+            if c.awaits_memory {
+                self.short_of_memory.push_back(key);
+            }
         }
         socket.alarm = Alarm::OFF;
         socket.dirty = true;

@@ -3,7 +3,7 @@
 
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
-use crate::session::SPARE_CHUNKS;
+use crate::session::{KEPT_CHUNKS, SPARE_CHUNKS};
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, Geometry, OptionName, SocketId};
 use longshore_wire::tcp::TcpHeader;
 use std::sync::atomic::Ordering;
@@ -95,15 +95,127 @@ fn a_session_short_of_memory_takes_what_is_next() {
     assert_eq!(full(&single), before);
 }
 
+/// What a connection was told last: of its window the field.
+fn window(single: &mut Single, next: &TcpHeader) -> u16 {
+    let mut sent = single.sent().into_iter();
+    let last = sent.rfind(|h| h.dst_port == next.src_port);
+    last.expect("an acknowledgment").window
+}
+
+/// Bytes that a host may have read before it says so; 0 as ever.
+fn unreported_limit(single: &Single, socket: SocketId) -> u32 {
+    let block = single.arena.block(socket.index);
+    block.unreported_limit.load(Ordering::Relaxed)
+}
+
+/// A connection of which much is unread has as many chunks, sent in pieces of so many bytes.
+fn fill(single: &mut Single, next: &TcpHeader, bytes: u32) {
+    const PIECE: u32 = 4_000;
+    for at in (0..bytes).step_by(PIECE as usize) {
+        comes(single, next, at, PIECE.min(bytes - at) as usize);
+        single.turn();
+    }
+}
+
+/// With fewer chunks than a whole buffer could need, windows are closed to those of whom much is
+/// unread, and nothing of what was on its way is dropped; who reads is told of a window again.
+#[test]
+fn a_session_short_of_memory_narrows_windows_first() {
+    const MUCH: u32 = 260_000;
+    let (mut single, all) = connected(SPARE_CHUNKS + 3, 2);
+    let ((next, socket), (other, _)) = (&all[0], &all[1]);
+    single.set(*socket, OptionName::ReceiveBuffer, 1 << 20);
+    single.turn();
+    fill(&mut single, next, 8_000);
+    assert!(window(&mut single, next) > 0);
+    assert_eq!(single.stack.counters.tcp.windows_narrowed, 0);
+    for at in (8_000..MUCH).step_by(4_000) {
+        comes(&mut single, next, at, 4_000);
+        single.turn();
+    }
+    let edge = |single: &mut Single| single.told_of(*socket).map_or(0, |told| told.rcv_edge);
+    let came = edge(&mut single);
+    assert_eq!(came, u64::from(MUCH));
+    assert_eq!(single.dropped("arena_full"), 0);
+    assert_eq!(window(&mut single, next), 0);
+    assert_eq!(single.stack.counters.tcp.windows_narrowed, 1);
+    // Its host is to say what is read before the peer has filled the window.
+    assert_eq!(unreported_limit(&single, *socket), 16 * 1024);
+    // The neighbour of which nothing is unread has a window.
+    comes(&mut single, other, 0, 100);
+    single.turn();
+    assert!(window(&mut single, other) > 0);
+    assert_eq!(single.stack.counters.tcp.windows_narrowed, 2);
+    // Less than a chunk is left to be read: the window opens, though memory is short.
+    single.edges(*socket, came - 10_000, EdgeFlags::empty());
+    single.turn();
+    assert!(window(&mut single, next) > 0);
+    single.turn();
+}
+
+/// When what is kept for others is all that is left, those with much unread are denied more, and
+/// once somebody has read enough all have what their buffers allow.
+#[test]
+fn what_is_kept_for_readers_is_denied_to_others() {
+    const MUCH: u32 = 72_000;
+    const COUNT: u16 = 210;
+    let (mut single, all) = connected(SPARE_CHUNKS + u32::from(COUNT), COUNT);
+    // They are told of a window while there is memory.
+    for (next, socket) in &all {
+        single.set(*socket, OptionName::ReceiveBuffer, 1 << 20);
+        fill(&mut single, next, 8_000);
+    }
+    let (reader, others) = all.split_first().unwrap();
+    let mut full = Vec::new();
+    for (next, socket) in others {
+        fill(&mut single, next, MUCH);
+        single.discard_completions();
+        if single.dropped("arena_full") > 0 {
+            break;
+        }
+        full.push(*socket);
+    }
+    let (last, _) = &others[full.len()];
+    let free = single.free_chunks();
+    assert!((KEPT_CHUNKS - 2..KEPT_CHUNKS).contains(&free), "{free}");
+    assert_eq!(window(&mut single, last), 0);
+    let denied = single.dropped("arena_full");
+    // One of whom less than a chunk is unread has its next byte.
+    fill(&mut single, &reader.0, 20_000);
+    assert!(window(&mut single, &reader.0) > 0);
+    assert_eq!(single.dropped("arena_full"), denied);
+    // There is more than what is kept: there is a little for all.
+    single.edges(full[0], MUCH.into(), EdgeFlags::empty());
+    single.turn();
+    single.turn();
+    assert!(single.free_chunks() > KEPT_CHUNKS);
+    fill(&mut single, last, MUCH);
+    assert_eq!(single.dropped("arena_full"), denied);
+    assert_eq!(window(&mut single, last), 0);
+    // There is memory again, and all are told, a few in a turn.
+    for socket in &full[1..] {
+        single.edges(*socket, MUCH.into(), EdgeFlags::empty());
+    }
+    for _ in 0..20 {
+        single.turn();
+    }
+    assert!(single.free_chunks() >= SPARE_CHUNKS);
+    assert_eq!(single.dropped("arena_full"), denied);
+    let told = single.sent();
+    for (next, _) in others.iter().take(full.len()) {
+        let told = told.iter().rfind(|h| h.dst_port == next.src_port);
+        assert!(told.is_some_and(|h| h.window > 0));
+    }
+    assert!(single.stack.endpoints.sockets.short_of_memory.is_empty());
+    assert_eq!(unreported_limit(&single, full[1]), 0);
+}
+
 /// A host says what it has read by a quarter of a small receive buffer, and as ever of a usual one.
 #[test]
 fn a_small_receive_buffer_is_to_be_told_of_sooner() {
     let (mut single, all) = connected(GEOMETRY.rcv_chunks, 1);
     let socket = all[0].1;
-    let limit = |single: &Single| {
-        let block = single.arena.block(socket.index);
-        block.unreported_limit.load(Ordering::Relaxed)
-    };
+    let limit = |single: &Single| unreported_limit(single, socket);
     assert_eq!(limit(&single), 0);
     for (size, expected) in [(8_000, 2_000), (4_003, 1_000), (1 << 20, 0), (8_000, 2_000)] {
         single.set(socket, OptionName::ReceiveBuffer, size);

@@ -189,7 +189,7 @@ impl SlowPath<'_> {
                 ..Disposition::dropped(DropReason::AfterClose)
             });
         }
-        if is_new && self.tcb.is_denied_room() {
+        if is_new && self.tcb.flags.contains(Flags::NO_ROOM) {
             // Without memory the window counts as closed (RFC 9293 section 3.10.7.4,
             // first): the acknowledgment says so, also in answer to the peer's probes.
             self.tcb.flags |= Flags::ACK_NOW;

@@ -2,13 +2,15 @@
 //!
 //! Owns those methods of [`ReceiveSide`]. Output calls [`ReceiveSide::advertise_window`]
 //! for each segment, `user.rs` calls [`ReceiveSide::window_update_due`] when the user has
-//! read. The growth of the buffer behind it is in `receive_buffer.rs`.
+//! read. The growth of the buffer behind it is in `receive_buffer.rs`, what was
+//! told while memory is short in `short_window.rs`.
 
 use crate::config::Config;
 use crate::events::Events;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
 use crate::rcv::ReceiveSide;
+use crate::short_window::ROOM;
 use crate::time::Instant;
 
 impl ReceiveSide {
@@ -86,8 +88,8 @@ impl ReceiveSide {
     /// See [`advertise_window`](Self::advertise_window).
     #[inline(always)]
     fn window_field(&mut self, cfg: &Config, flags: Flags) -> u16 {
-        if flags.contains(Flags::NO_ROOM) {
-            return self.advertise_zero_window();
+        if flags.intersects(Flags::SHORT_OF_ROOM) {
+            return self.advertise_short_window(cfg, flags);
         }
         let scale = self.wscale();
         let field = (self.window_to_advertise(cfg) >> scale).min(0xffff);
@@ -97,11 +99,17 @@ impl ReceiveSide {
         self.buffer.advertise(at, field as u16)
     }
 
-    /// Advertises a closed window. Arriving data is still checked against the old edge.
+    /// Advertises the window for which there is memory. Arriving data is still checked against
+    /// the edge of before, if that is further.
     #[cold]
-    fn advertise_zero_window(&mut self) -> u16 {
+    fn advertise_short_window(&mut self, cfg: &Config, flags: Flags) -> u16 {
+        let scale = self.wscale();
+        let field = (self.short_window(cfg, flags) >> scale).min(0xffff);
+        let edge = self.nxt() + i64::from(field << scale);
+        self.buffer.short.tell(edge);
+        self.advertise_to(edge);
         let at = self.nxt() + self.consumed();
-        self.buffer.advertise(at, 0)
+        self.buffer.advertise(at, field as u16)
     }
 
     /// Whether the space freed by reading should be advertised without another reason to
@@ -116,6 +124,35 @@ impl ReceiveSide {
         let opens = free.saturating_sub(offered);
         let step = (self.buffer.size() / 2).min(2 * u32::from(self.full_segment()));
         opens >= step.max(1) && free / 2 >= offered
+    }
+
+    /// Space for what arrives, and the rest of the window that the peer was told, bytes.
+    fn short_space(&self, cfg: &Config) -> (u32, u32) {
+        let free = ROOM.saturating_sub(self.unread()).min(self.free_space(cfg));
+        (free, self.buffer.short.rest(self.nxt(), free))
+    }
+
+    /// The window to advertise, bytes. The edge that was told stays until it can be advanced by
+    /// a full segment or half of the room (RFC 9293 section 3.8.6.2.2).
+    fn short_window(&self, cfg: &Config, flags: Flags) -> u32 {
+        if flags.contains(Flags::NO_ROOM) {
+            return 0;
+        }
+        let (free, offered) = self.short_space(cfg);
+        let step = (ROOM / 2).min(u32::from(self.full_segment()));
+        if free >= offered.saturating_add(step) {
+            free
+        } else {
+            offered
+        }
+    }
+
+    /// Whether the peer is to be told of the space that was freed by reading: as
+    /// [`window_update_due`](Self::window_update_due), by what is told while memory is short.
+    pub(crate) fn short_update_due(&self, cfg: &Config) -> bool {
+        let (free, offered) = self.short_space(cfg);
+        let step = (ROOM / 2).min(2 * u32::from(self.full_segment()));
+        free.saturating_sub(offered) >= step.max(1) && free / 2 >= offered
     }
 
     /// The user has read: tunes the buffer.

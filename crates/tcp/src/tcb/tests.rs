@@ -41,22 +41,16 @@ fn the_send_queue_is_what_is_not_acknowledged() {
     }
 }
 
+/// Also one that begins before it, as a peer sends again what was acknowledged in part.
 #[test]
-fn a_segment_is_next_if_it_begins_where_the_last_one_ended() {
+fn a_segment_leaves_no_hole_if_it_begins_where_the_last_one_ended() {
     let mut s = Script::established();
     let _ = s.arrives(ACK, 0, 0, 10);
     let next = s.tcb.rcv.seq(10);
-    assert!(s.tcb.receive_status().is_next(next));
-    assert!(
-        !s.tcb
-            .receive_status()
-            .is_next(SeqNumber(next.0.wrapping_sub(1)))
-    );
-    assert!(
-        !s.tcb
-            .receive_status()
-            .is_next(SeqNumber(next.0.wrapping_add(1)))
-    );
+    let leaves_no_hole = |seq| s.tcb.receive_status().leaves_no_hole(SeqNumber(seq));
+    assert!(leaves_no_hole(next.0));
+    assert!(leaves_no_hole(next.0.wrapping_sub(1)));
+    assert!(!leaves_no_hole(next.0.wrapping_add(1)));
 }
 
 #[test]

