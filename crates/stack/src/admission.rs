@@ -121,7 +121,7 @@ impl Admission<'_> {
         socket.subscribers = Subscribers::of_accepted(subscriber);
         socket.messages = messages;
         note_record(&mut socket.kind, number);
-        socket.apply_receive_buffer(&self.endpoints.sessions);
+        socket.apply_widest_window(&self.endpoints.sessions);
         let options = &socket.options;
         socket.bound.hold(false, options, &mut self.endpoints.demux);
         self.counters.tcp.passive_opens += 1;

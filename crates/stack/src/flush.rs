@@ -213,10 +213,10 @@ impl Flush<'_> {
         if let Some(acked) = sent_for_others {
             self.admission().transfers().forwarded(key, acked);
         }
-        if events.contains(Events::RCVBUF)
+        if events.intersects(Events::RCVBUF | Events::CONNECTED)
             && let Some(socket) = self.endpoints.sockets.get(key)
         {
-            socket.apply_receive_buffer(&self.endpoints.sessions);
+            socket.apply_widest_window(&self.endpoints.sessions);
         }
         if has_block && !orphan {
             if let Some(socket) = self.endpoints.sockets.get_mut(key) {

@@ -90,7 +90,7 @@ impl Sockets {
             return;
         }
         let was_listed = std::mem::replace(&mut c.awaits_memory, true);
-        socket.apply_receive_buffer(sessions);
+        socket.apply_widest_window(sessions);
         sessions.arena_is_short(socket.session, counters);
         if !was_listed {
             self.short_of_memory.push_back(key);
@@ -123,7 +123,7 @@ impl Sockets {
                 session.host.pending.hurry();
                 self.short_of_memory.push_back(key);
             } else {
-                socket.apply_receive_buffer(sessions);
+                socket.apply_widest_window(sessions);
             }
             if is_told {
                 self.touch(key);

@@ -110,15 +110,21 @@ impl Settings<'_> {
         self.rcv.buffer.forget_advertised();
         self.cfg.rcv.buffer = bytes.max(1);
         self.cfg.rcv.buffer_max = self.cfg.rcv.buffer;
-        if self.state.may_receive_data() && self.rcv.window_update_due(self.cfg) {
-            *self.flags |= Flags::ACK_NOW;
-        }
+        self.tell_of_room();
     }
 
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.cfg.rcv.window_clamp = bytes;
         self.rcv.buffer.forget_advertised();
+        self.tell_of_room();
+    }
+
+    /// A window update may have become due.
+    fn tell_of_room(&mut self) {
+        if self.state.may_receive_data() && self.rcv.window_update_due(self.cfg) {
+            *self.flags |= Flags::ACK_NOW;
+        }
     }
 
     /// TCP_CONGESTION.

@@ -205,6 +205,13 @@ impl Tcb {
         self.flags.intersects(Flags::SHORT_OF_ROOM)
     }
 
+    /// The widest window that the peer can be told of at present, bytes: what buffer, clamp and
+    /// memory allow, and the window field has room for.
+    #[must_use]
+    pub fn widest_window(&self) -> u32 {
+        self.rcv.widest_window(&self.cfg, self.flags)
+    }
+
     // ---- Parts. ----
 
     /// What is known of the direction in which we send.

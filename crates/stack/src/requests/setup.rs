@@ -342,7 +342,7 @@ impl Setup<'_> {
             .ok_or(RequestError::NoSocket)?;
         socket.kind = Kind::Stream(Connection::new(tcb, local, remote, None));
         socket.bound.set_local(local);
-        socket.apply_receive_buffer(&self.endpoints.sessions);
+        socket.apply_widest_window(&self.endpoints.sessions);
         self.endpoints.sockets.touch(key);
         Ok(())
     }

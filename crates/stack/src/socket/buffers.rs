@@ -10,7 +10,7 @@
 use crate::bulk_senders::BulkSenders;
 use crate::sessions::Sessions;
 use crate::socket::{Connection, Kind, Socket};
-use longshore_hostif::{CHUNK, RECEIVE_BUFFER};
+use longshore_hostif::RECEIVE_BUFFER;
 use longshore_tcp::Instant;
 
 impl Connection {
@@ -38,20 +38,16 @@ impl Connection {
 }
 
 impl Socket {
-    /// The receive buffer of a connection has been made, set, or tuned: one that is
-    /// smaller than the host takes it to be is to be told of a quarter of it, or the peer
-    /// would find the window closed, and have to probe it, though all was read. So is one
-    /// whose window is narrow as memory is short.
+    /// The widest window of a connection is known, or another one than before: a host is to be told
+    /// of a quarter of one that is smaller than the usual receive buffer, or the peer
+    /// would find the window closed, and have to probe it, though all was read.
     #[cold]
-    pub(crate) fn apply_receive_buffer(&self, sessions: &Sessions) {
+    pub(crate) fn apply_widest_window(&self, sessions: &Sessions) {
         let (Kind::Stream(c), Some(session)) = (&self.kind, sessions.get(self.session)) else {
             return;
         };
         if self.has_block() {
-            let mut size = c.tcb.receive_status().buffer_size();
-            if c.tcb.is_short_of_room() {
-                size = size.min(CHUNK as u32);
-            }
+            let size = c.tcb.widest_window();
             let unreported_limit = if size < RECEIVE_BUFFER {
                 (size / 4).max(1)
             } else {

@@ -38,8 +38,8 @@ impl Socket {
         match &mut self.kind {
             Kind::Stream(c) => {
                 options.apply(name, &mut c.tcb, now);
-                if name == OptionName::ReceiveBuffer {
-                    self.apply_receive_buffer(sessions);
+                if matches!(name, OptionName::ReceiveBuffer | OptionName::WindowClamp) {
+                    self.apply_widest_window(sessions);
                 }
             }
             Kind::Listener(l) => {

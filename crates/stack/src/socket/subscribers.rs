@@ -76,6 +76,6 @@ impl Socket {
                 s.host.blocks().set_error(self.id, 0, self.errors.len());
             }
         }
-        self.apply_receive_buffer(sessions);
+        self.apply_widest_window(sessions);
     }
 }

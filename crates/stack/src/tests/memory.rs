@@ -5,11 +5,25 @@ use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
 use crate::session::{KEPT_CHUNKS, SPARE_CHUNKS};
 use longshore_hostif::{ACCEPT_RECORD, EdgeFlags, Geometry, OptionName, SocketId};
-use longshore_wire::tcp::TcpHeader;
+use longshore_wire::tcp::{TcpHeader, TcpOptions};
 use std::sync::atomic::Ordering;
 
-/// A stack with so many chunks for what comes, and accepted connections.
+/// A stack with so many chunks for what comes, and accepted connections with scaled windows.
 fn connected(chunks: u32, count: u16) -> (Single, Vec<(TcpHeader, SocketId)>) {
+    let options = TcpOptions {
+        window_scale: Some(7),
+        ..TcpOptions::default()
+    };
+    connected_with(chunks, count, options)
+}
+
+/// A stack with so many chunks for what comes, and accepted connections whose SYNs had these
+/// options.
+fn connected_with(
+    chunks: u32,
+    count: u16,
+    options: TcpOptions,
+) -> (Single, Vec<(TcpHeader, SocketId)>) {
     let geometry = Geometry {
         rcv_chunks: chunks,
         ..GEOMETRY
@@ -19,7 +33,7 @@ fn connected(chunks: u32, count: u16) -> (Single, Vec<(TcpHeader, SocketId)>) {
     single.turn();
     let all = (0..count)
         .map(|number| {
-            let next = single.connect(number);
+            let next = single.connect_with(number, options);
             single.turn();
             (next, accepted(&mut single, listener, number.into()))
         })
@@ -210,9 +224,10 @@ fn what_is_kept_for_readers_is_denied_to_others() {
     assert_eq!(unreported_limit(&single, full[1]), 0);
 }
 
-/// A host says what it has read by a quarter of a small receive buffer, and as ever of a usual one.
+/// A host says what it has read by a quarter of the widest window, if that is smaller than the
+/// usual receive buffer, and as ever otherwise.
 #[test]
-fn a_small_receive_buffer_is_to_be_told_of_sooner() {
+fn a_small_window_is_to_be_told_of_sooner() {
     let (mut single, all) = connected(GEOMETRY.rcv_chunks, 1);
     let socket = all[0].1;
     let limit = |single: &Single| unreported_limit(single, socket);
@@ -226,4 +241,19 @@ fn a_small_receive_buffer_is_to_be_told_of_sooner() {
     assert_eq!(limit(&single), 0);
     single.set(socket, OptionName::ReceiveBuffer, usual - 1);
     assert_eq!(limit(&single), (usual as u32 - 1) / 4);
+    single.set(socket, OptionName::ReceiveBuffer, usual);
+    single.set(socket, OptionName::WindowClamp, 5_000);
+    assert_eq!(limit(&single), 1_250);
+    single.set(socket, OptionName::WindowClamp, 0);
+    assert_eq!(limit(&single), 0);
+}
+
+/// The widest window of a peer without window scaling is small, however large the buffer.
+#[test]
+fn a_window_that_is_not_scaled_is_small() {
+    let (mut single, all) = connected_with(GEOMETRY.rcv_chunks, 1, TcpOptions::default());
+    let socket = all[0].1;
+    assert_eq!(unreported_limit(&single, socket), 65_535 / 4);
+    single.set(socket, OptionName::ReceiveBuffer, 1 << 20);
+    assert_eq!(unreported_limit(&single, socket), 65_535 / 4);
 }

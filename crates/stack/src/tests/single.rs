@@ -386,7 +386,16 @@ impl Single {
 
     /// Client `number` connects; what it sends next.
     pub(super) fn connect(&mut self, number: u16) -> TcpHeader {
-        self.bring(number, TcpFlags::SYN, SeqNumber(0));
+        self.connect_with(number, TcpOptions::default())
+    }
+
+    /// As [`connect`](Self::connect), with these options on the SYN.
+    pub(super) fn connect_with(&mut self, number: u16, options: TcpOptions) -> TcpHeader {
+        let syn = TcpHeader {
+            options,
+            ..header(number, TcpFlags::SYN, ISN, SeqNumber(0))
+        };
+        self.segment(&syn, &[]);
         let ack = self.answered().expect("a SYN-ACK").add(1);
         self.bring(number, TcpFlags::ACK, ack);
         header(number, TcpFlags::ACK, ISN.add(1), ack)

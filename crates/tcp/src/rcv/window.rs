@@ -24,11 +24,27 @@ impl ReceiveSide {
     /// Free space in the receive buffer, bytes.
     #[inline]
     pub(crate) fn free_space(&self, cfg: &Config) -> u32 {
-        let mut size = self.buffer.size();
-        if cfg.rcv.window_clamp != 0 {
-            size = size.min(cfg.rcv.window_clamp);
+        self.clamped_size(cfg).saturating_sub(self.unread())
+    }
+
+    /// The size of the receive buffer, or less if the window is clamped, bytes.
+    #[inline]
+    fn clamped_size(&self, cfg: &Config) -> u32 {
+        match cfg.rcv.window_clamp {
+            0 => self.buffer.size(),
+            clamp => self.buffer.size().min(clamp),
         }
-        size.saturating_sub(self.unread())
+    }
+
+    /// The widest window that can be advertised at present, with nothing unread, bytes.
+    pub(crate) fn widest_window(&self, cfg: &Config, flags: Flags) -> u32 {
+        let memory = if flags.intersects(Flags::SHORT_OF_ROOM) {
+            ROOM
+        } else {
+            u32::MAX
+        };
+        let field = 0xffff << self.wscale();
+        self.clamped_size(cfg).min(memory).min(field)
     }
 
     /// The rest of the advertised window, bytes.

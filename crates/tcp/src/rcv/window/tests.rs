@@ -272,6 +272,38 @@ proptest! {
     }
 }
 
+/// The peer can be told of no more than buffer, clamp, memory and the field allow.
+#[test]
+fn the_widest_window_is_what_all_bounds_allow() {
+    let mut s = wide();
+    assert_eq!(s.tcb.widest_window(), 1 << 20);
+    s.tcb.settings().set_window_clamp(100_000);
+    assert_eq!(s.tcb.widest_window(), 100_000);
+    let _ = s.tcb.receive_room().confine();
+    assert_eq!(s.tcb.widest_window(), ROOM);
+    s.tcb.receive_room().deny();
+    s.tcb.settings().set_window_clamp(5_000);
+    assert_eq!(s.tcb.widest_window(), 5_000);
+    let mut unscaled = Script::established();
+    unscaled.tcb.settings().set_rcvbuf(1 << 20);
+    assert_eq!(unscaled.tcb.widest_window(), 65_535);
+}
+
+/// A clamp that is lifted gives a window at once.
+#[test]
+fn a_wider_clamp_is_told() {
+    let mut s = Script::established();
+    s.tcb.settings().set_window_clamp(3_000);
+    let _ = s.arrives(ACK, 0, 0, 20_000);
+    assert_eq!(s.sent_one().window, 0);
+    s.tcb.set_rcv_consumed(17_000, s.now);
+    s.silent();
+    s.tcb.settings().set_window_clamp(4_999);
+    s.silent();
+    s.tcb.settings().set_window_clamp(0);
+    assert_eq!(s.sent_one().window, 17_000);
+}
+
 /// RFC 9293 section 3.8.6.2.2: the edge moves by a full segment, or by half of a buffer that has
 /// no room for two.
 #[test]
