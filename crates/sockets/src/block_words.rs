@@ -4,7 +4,7 @@
 //!
 //! Called by all that reads or writes streams, and by `host` for what the engine has told.
 
-use longshore_hostif::{BlockFlags, EdgeFlags, SocketBlock};
+use longshore_hostif::{BlockFlags, EdgeFlags, STREAM_MAX, SocketBlock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits that the host keeps in a block's `options`.
@@ -73,6 +73,35 @@ pub mod more_bits {
     pub const TIMESTAMPING_SHIFT: u32 = 16;
     /// All of these bits, between which the two above stand.
     pub const TIMESTAMPING: u64 = 0x7ff7 << TIMESTAMPING_SHIFT;
+}
+
+/// What the engine lets a stream hold unread, in units of what it is to be told of at once.
+const HELD: u64 = 4;
+
+/// Bytes that the engine lets a stream hold unread, if it has said so: it does where that is less
+/// than the usual receive buffer.
+pub(crate) fn small_room(block: &SocketBlock) -> Option<u64> {
+    match block.unreported_limit.load(Ordering::Relaxed) {
+        0 => None,
+        part => Some(u64::from(part) * HELD),
+    }
+}
+
+/// How many bytes make a stream readable (SO_RCVLOWAT): what its program has said, but no more
+/// than half of what it may hold unread, since the far end may send no more than that. At least
+/// 1.
+#[inline]
+pub(crate) fn readable_from(block: &SocketBlock) -> u64 {
+    let mark = u64::from(block.rcv.low_water.load(Ordering::Relaxed));
+    if mark <= 1 {
+        return 1;
+    }
+    let set = match block.rcv.limit.load(Ordering::Relaxed) {
+        0 => STREAM_MAX,
+        limit => u64::from(limit).min(STREAM_MAX),
+    };
+    let most = small_room(block).map_or(set, |room| room.min(set));
+    mark.min(most / 2).max(1)
 }
 
 /// How much consumed data the engine may not know of before it is told at once: a
@@ -235,6 +264,29 @@ mod tests {
             b.rcv.limit.store(buffer, Ordering::Relaxed);
             b.unreported_limit.store(asked, Ordering::Relaxed);
             assert_eq!(report_threshold(&b), threshold, "{buffer} {asked}");
+        }
+    }
+
+    /// A mark holds up to half of what may be unread: as was set, as the engine says, or as much as
+    /// a stream can hold.
+    #[test]
+    fn a_mark_is_no_more_than_half_of_the_room() {
+        let b = block(BlockFlags::empty());
+        for (mark, set, small, expected) in [
+            (0, 0, 0, 1),
+            (1, 0, 1, 1),
+            (500, 0, 0, 500),
+            (u32::MAX, 0, 0, STREAM_MAX / 2),
+            (500, 0, 250, 500),
+            (501, 0, 250, 500),
+            (501, 800, 0, 400),
+            (501, 800, 150, 300),
+            (2, 1, 0, 1),
+        ] {
+            b.rcv.low_water.store(mark, Ordering::Relaxed);
+            b.rcv.limit.store(set, Ordering::Relaxed);
+            b.unreported_limit.store(small, Ordering::Relaxed);
+            assert_eq!(readable_from(&b), expected, "{mark} {set} {small}");
         }
     }
 

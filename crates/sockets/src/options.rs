@@ -1,6 +1,6 @@
 //! Options that the engine or the host library has to know of.
 
-use crate::block_words::{flags_of_written, host_bits, more_bits};
+use crate::block_words::{flags_of_written, host_bits, more_bits, readable_from};
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use crate::turn::Wake;
@@ -306,9 +306,10 @@ impl<'a> SocketOptions<'a> {
         }
     }
 
-    /// How many bytes make it readable; at least 1.
+    /// How many bytes make it readable, at least 1: what was set, but no more than half of what it
+    /// may hold unread at present.
     pub fn low_water(self) -> u64 {
-        u64::from(self.socket.block().rcv.low_water.load(Ordering::Relaxed)).max(1)
+        readable_from(self.socket.block())
     }
 
     /// Sets how much may be written and not sent (TCP_NOTSENT_LOWAT) on our side; 0 leaves it to

@@ -1,6 +1,6 @@
 //! Readiness: what a socket can do now.
 
-use crate::block_words::{has_room, is_urgent, stands_at_mark, want_room};
+use crate::block_words::{has_room, is_urgent, readable_from, stands_at_mark, want_room};
 use crate::holds::Socket;
 use longshore_hostif::{BlockFlags, HostSession, SocketState};
 use std::sync::atomic::Ordering;
@@ -92,7 +92,7 @@ pub(crate) fn readiness(session: &HostSession, index: u32) -> Ready {
     if state == SocketState::Connecting {
         return ready;
     }
-    let mut low_water = u64::from(block.rcv.low_water.load(Ordering::Relaxed)).max(1);
+    let mut low_water = readable_from(block);
     if block.rcv.urgent.load(Ordering::Relaxed) != 0 {
         ready.set(Ready::PRI, is_urgent(block));
         // The urgent byte is nothing for those who read in order.

@@ -43,6 +43,8 @@ pub(crate) struct Pair {
     pub(crate) record: u32,
     /// The listener has not let it in yet.
     pub(crate) connecting: bool,
+    /// Bytes that it may hold unread, once both ends are there.
+    pub(crate) room_in_all: u32,
     /// Why it is dead, an errno.
     pub(crate) dead: Option<u16>,
     pub(crate) snd: SendHalf,
@@ -63,6 +65,7 @@ impl Pair {
             listener: None,
             record: 0,
             connecting: false,
+            room_in_all: longshore_hostif::RECEIVE_BUFFER,
             dead: None,
             snd: SendHalf::default(),
             rcv: ReceiveHalf::EMPTY,

@@ -132,6 +132,11 @@ impl ReceiveBuffer {
         self.max = size;
     }
 
+    /// The user waits for so much at once: tuning goes on from `size`.
+    pub(crate) fn grow(&mut self, size: u32) {
+        self.size = self.size.max(size.min(self.max));
+    }
+
     /// A sample of the receiver's round-trip time. The minimum is kept, but it may
     /// increase slowly if the path changes.
     pub(crate) fn sample_rtt(&mut self, micros: u64) {

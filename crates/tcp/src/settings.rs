@@ -113,6 +113,13 @@ impl Settings<'_> {
         self.tell_of_room();
     }
 
+    /// The receive buffer is to have so many bytes, if it is tuned and has less (SO_RCVLOWAT).
+    pub fn grow_rcvbuf(&mut self, bytes: u32) {
+        self.rcv.buffer.grow(bytes);
+        self.rcv.buffer.forget_advertised();
+        self.tell_of_room();
+    }
+
     /// TCP_WINDOW_CLAMP; 0 for none.
     pub fn set_window_clamp(&mut self, bytes: u32) {
         self.cfg.rcv.window_clamp = bytes;

@@ -224,6 +224,31 @@ static void a_mark_beyond_the_buffer(void) {
   }
 }
 
+/* One that is larger than the buffer is reached: by growth, or as far as there is room. A clamp of
+ * the window is no bar. */
+static void a_mark_beyond_the_window(void) {
+  static char bytes[8 << 20];
+  static const struct {
+    int mark, clamp;
+  } cases[] = {{300000, 0}, {1 << 20, 0}, {20 << 20, 0}, {200000, 20000}, {30000, 20000}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    EACH_PAIR(mine, far) {
+      if (cases[i].clamp)
+        set(mine, IPPROTO_TCP, TCP_WINDOW_CLAMP, cases[i].clamp);
+      set(mine, SOL_SOCKET, SO_RCVLOWAT, cases[i].mark);
+      nonblocking(far);
+      double start = now();
+      for (int rounds = 0; rounds < 3; rounds++) {
+        while (!ready(mine, POLLIN, 10)) {
+          int error = send(far, bytes, sizeof bytes, 0) < 0 ? errno : 0;
+          OK(error == 0 || error == EAGAIN);
+          OK(now() - start < 20);
+        }
+        OK(recv(mine, bytes, sizeof bytes, 0) > 4096);
+      }
+    }
+}
+
 static volatile sig_atomic_t told_;
 static void note(int number) { told_ += number == SIGIO; }
 
@@ -274,6 +299,7 @@ const struct check CHECKS[] = {
     {"stops_before_urgent_data", stops_before_urgent_data},
     {"takes_less_when_interrupted", takes_less_when_interrupted},
     {"a_mark_beyond_the_buffer", a_mark_beyond_the_buffer},
+    {"a_mark_beyond_the_window", a_mark_beyond_the_window},
     {"signals_at_the_mark", signals_at_the_mark},
     {"nothing_is_asked_for", nothing_is_asked_for},
     {0, 0},

@@ -7,6 +7,7 @@
 //! Called by the shim's `splice`; [`Host`](crate::Host) asks whenever it tells the engine how far a
 //! stream was read.
 
+use crate::block_words::small_room;
 use crate::errors::SocketError;
 use crate::holds::Socket;
 use longshore_hostif::{LEAST_FORWARD, SocketId, SocketState};
@@ -15,8 +16,6 @@ use std::sync::atomic::Ordering;
 /// Part of what the engine holds for it that may be kept, with what was read behind it: with
 /// more, the window of the far end would be shut while the program waits for what comes next.
 const MOST_KEPT: u64 = 2;
-/// What the engine holds, in units of what it is to be told of at once, if it has said that.
-const HELD: u64 = 4;
 
 /// Most pieces that are given at a time to what takes them.
 pub const MOST_PIECES_KEPT: usize = 8;
@@ -160,11 +159,8 @@ impl<'a> Keeping<'a> {
     /// Bytes that may be kept.
     fn most(self) -> u64 {
         let block = self.socket.block();
-        let limit = match block.unreported_limit.load(Ordering::Relaxed) {
-            0 => block.rcv_limit(),
-            part => block.rcv_limit().min(u64::from(part) * HELD),
-        };
-        limit / MOST_KEPT
+        let limit = block.rcv_limit();
+        small_room(block).map_or(limit, |room| room.min(limit)) / MOST_KEPT
     }
 
     /// The first `len` bytes are not kept any more.

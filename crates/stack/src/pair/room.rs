@@ -39,18 +39,24 @@ impl Transfers<'_> {
             return;
         };
         for (reader, sender) in [(key, p.other), (p.other, key)] {
-            let (Some(reader), Some(sender)) = (self.sockets.get(reader), self.sockets.get(sender))
-            else {
+            let Some(sender) = self.sockets.get(sender).map(|s| s.options) else {
                 continue;
             };
+            let Some(reader) = self.sockets.get_mut(reader) else {
+                continue;
+            };
+            let room = whole_room(&reader.options, &sender).min(u32::MAX.into()) as u32;
+            if let Kind::Pair(p) = &mut reader.kind {
+                p.room_in_all = room;
+            }
             if reader.has_block()
                 && let Some(session) = self.sessions.get(reader.session)
             {
-                let unreported_limit = whole_room(&reader.options, &sender.options) / 4;
+                let unreported_limit = (room / 4).max(1);
                 session
                     .host
                     .blocks()
-                    .set_unreported_limit(reader.id, unreported_limit.max(1) as u32);
+                    .set_unreported_limit(reader.id, unreported_limit);
             }
         }
     }

@@ -84,14 +84,14 @@ impl Socket {
 }
 
 impl Marks {
-    /// Those of a socket whose receive buffer has so many bytes. More than half of it is not
+    /// Those of a socket that may have so many bytes unread. More than half of them is not
     /// waited for, since the peer may send no more than that.
     #[inline]
-    pub(crate) fn of(options: &Options, receive_buffer: u32) -> Self {
+    pub(crate) fn of(options: &Options, most_unread: u32) -> Self {
         Self {
             not_sent: options.not_sent_mark(),
-            receive: options.receive_lowat.min(receive_buffer / 2),
-            most: receive_buffer / 2,
+            receive: options.receive_lowat.min(most_unread / 2),
+            most: most_unread / 2,
             send_buffer: options.send_buffer,
             counts_memory: options.counts_memory(),
         }

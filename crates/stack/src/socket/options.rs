@@ -102,7 +102,7 @@ impl Options {
                 self.not_sent_lowat = number;
                 self.not_sent_fixed = number != 0;
             }
-            O::ReceiveLowWater => self.receive_lowat = if number > 1 { number } else { 0 },
+            O::ReceiveLowWater => self.set_receive_lowat(number),
             // Kept with the socket, and of the socket.
             O::ReceiveMessages
             | O::ReceiveMessagesWithin
@@ -142,6 +142,22 @@ impl Options {
         }
     }
 
+    /// SO_RCVLOWAT. As in Linux, a receive buffer that is tuned, and a clamp of the window, become
+    /// so large that what is waited for can come: half of the buffer is.
+    fn set_receive_lowat(&mut self, bytes: u32) {
+        self.receive_lowat = if bytes > 1 { bytes } else { 0 };
+        let limits = &mut self.tcp.rcv;
+        let wanted = bytes.saturating_mul(2);
+        if limits.buffer < limits.buffer_max {
+            let wanted = wanted.min(limits.buffer_max);
+            limits.buffer = limits.buffer.max(wanted);
+            self.receive_buffer = self.receive_buffer.max(wanted);
+        }
+        if limits.window_clamp != 0 {
+            limits.window_clamp = limits.window_clamp.max(wanted);
+        }
+    }
+
     /// Brings a connection's options up to date after [`Options::set`].
     pub(crate) fn apply(&self, name: OptionName, tcb: &mut Tcb, now: Instant) {
         use OptionName as O;
@@ -157,6 +173,10 @@ impl Options {
             }
             O::UserTimeout => settings.set_user_timeout(self.tcp.user_timeout_ms),
             O::ReceiveBuffer => settings.set_rcvbuf(self.tcp.rcv.buffer),
+            O::ReceiveLowWater => {
+                settings.grow_rcvbuf(self.tcp.rcv.buffer);
+                settings.set_window_clamp(self.tcp.rcv.window_clamp);
+            }
             O::QuickAck => settings.set_quickack(self.tcp.delay.quickack),
             O::Congestion => settings.set_congestion(self.tcp.congestion, now),
             O::MaxPacingRate => settings.set_max_pacing_rate(self.tcp.max_pacing_rate),

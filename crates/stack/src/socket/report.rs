@@ -206,7 +206,7 @@ impl Socket {
         let quarter = if is_short_of_memory { 1 } else { quarter };
         let has_sent = LOWAT && {
             let s = sessions.get(self.session);
-            let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
+            let marks = Marks::of(&self.options, c.tcb.widest_window());
             let not_sent = || not_sent_of(&self.options, &c.tcb);
             s.is_some_and(|s| marks.has_sent(s, self.id, written, not_sent))
         };
@@ -217,7 +217,7 @@ impl Socket {
             return false;
         }
         let is_awaited = also || (LOWAT && c.tcb.is_short_of_room());
-        let marks = Marks::of(&self.options, c.tcb.receive_status().buffer_size());
+        let marks = Marks::of(&self.options, c.tcb.widest_window());
         c.note_reported(&edges, now);
         let Some(s) = sessions.get_mut(self.session) else {
             return false;
@@ -260,7 +260,10 @@ impl Socket {
         let Kind::Pair(p) = &mut self.kind else {
             return false;
         };
-        let marks = Marks::of(&self.options, self.options.receive_buffer);
+        let marks = Marks::of(
+            &self.options,
+            p.room_in_all.min(self.options.receive_buffer),
+        );
         let (reported, written) = (p.reported, p.snd.edge());
         let has_lowat = self.options.have_lowat();
         let has_sent = has_lowat && {

@@ -38,7 +38,12 @@ impl Socket {
         match &mut self.kind {
             Kind::Stream(c) => {
                 options.apply(name, &mut c.tcb, now);
-                if matches!(name, OptionName::ReceiveBuffer | OptionName::WindowClamp) {
+                if matches!(
+                    name,
+                    OptionName::ReceiveBuffer
+                        | OptionName::WindowClamp
+                        | OptionName::ReceiveLowWater
+                ) {
                     self.apply_widest_window(sessions);
                 }
             }
@@ -47,7 +52,16 @@ impl Socket {
                 l.fast_open.set_limit(options.fast_open);
             }
             Kind::Pair(p) if name == OptionName::Cork => p.cork.set(options.tcp.delay.cork),
-            Kind::Pair(_) if name == OptionName::SendBuffer => return OptionSet::Room,
+            Kind::Pair(_)
+                if matches!(
+                    name,
+                    OptionName::SendBuffer
+                        | OptionName::ReceiveBuffer
+                        | OptionName::ReceiveLowWater
+                ) =>
+            {
+                return OptionSet::Room;
+            }
             Kind::Pair(_) | Kind::Datagram(_) | Kind::Idle(_) => return OptionSet::Done,
         }
         OptionSet::Touched

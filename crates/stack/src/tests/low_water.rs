@@ -3,12 +3,13 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
 use crate::host::{Defaults, Host};
+use crate::socket::Kind;
 use longshore_hostif::{
     ACCEPT_RECORD, BlockFlags, Delimiter, EdgeFlags, MessageRule, OptionName, SocketId, SocketKind,
 };
 use longshore_ring::Sleep;
 use longshore_tcp::{FastOpenKey, Instant};
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -175,6 +176,43 @@ fn a_piece_of_a_message_waits_for_its_end_or_its_time() {
         assert!(!sleeper.is_awake(), "{options:?}");
         (0..3).for_each(|_| sleeper.single.turn_after(1_000 * WITHIN_MS));
         assert_eq!(sleeper.is_awake(), wakes, "{options:?} {is_read}");
+    }
+}
+
+/// A mark makes a receive buffer that is tuned, and a clamp, grow to twice as much; a buffer that
+/// was set stays.
+#[test]
+fn a_receive_buffer_grows_to_a_mark() {
+    const MARK: u64 = 300_000;
+    for (before, expected) in [
+        (None, 2 * MARK),
+        (Some((OptionName::WindowClamp, 5_000)), 2 * MARK),
+        (Some((OptionName::ReceiveBuffer, 40_000)), 40_000),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.turn();
+        let scaled = TcpOptions {
+            window_scale: Some(7),
+            ..TcpOptions::default()
+        };
+        single.connect_with(0, scaled);
+        single.turn();
+        let socket = accepted(&mut single, listener, 0);
+        if let Some((name, value)) = before {
+            single.set(socket, name, value);
+        }
+        single.set(socket, OptionName::ReceiveLowWater, MARK);
+        single.turn();
+        let endpoints = &single.stack.endpoints;
+        let key = endpoints.sessions.socket_of(single.session, socket.index);
+        let kind = key
+            .and_then(|key| endpoints.sockets.get(key))
+            .map(|s| &s.kind);
+        let Some(Kind::Stream(c)) = kind else {
+            panic!("no connection");
+        };
+        assert_eq!(u64::from(c.tcb.widest_window()), expected);
     }
 }
 

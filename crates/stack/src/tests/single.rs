@@ -42,7 +42,7 @@ pub(super) struct Sent {
 pub(super) struct Single {
     pub(super) stack: Stack,
     pub(super) arena: Arc<Arena>,
-    session: u32,
+    pub(super) session: u32,
     /// What process 0 hears by.
     channel: HostChannel,
     doorbell: Doorbell,
