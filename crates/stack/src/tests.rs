@@ -60,6 +60,7 @@ mod report;
 mod responses;
 mod routers;
 mod scenario;
+mod segment_errors;
 mod sent_stamps;
 mod sessions;
 mod single;

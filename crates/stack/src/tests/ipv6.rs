@@ -194,6 +194,28 @@ fn a_datagram_comes_in_with_what_its_header_has() {
     assert_eq!(&quoted[HEADER_LEN..], datagram(91, b"?"));
 }
 
+/// RFC 8200 section 4.5: packets that are in fragments at a time are told apart by their
+/// identifications, of which each is the next.
+#[test]
+fn each_packet_in_fragments_has_an_identification_of_its_own() {
+    const LEN: usize = 3_000;
+    let mut single = six();
+    let socket = bound(&mut single, SocketKind::Datagram, PORT);
+    let peer = SocketAddr::new(PEER.into(), PEER_PORT);
+    let record = DatagramRecord::new(LEN as u32, peer.into());
+    let mut bytes = record.encode().to_vec();
+    bytes.resize(DATAGRAM_HEADER + LEN, 7);
+    single.write(socket, 0, &bytes.repeat(3));
+    single.turn();
+    let parts = sent(&mut single).into_iter();
+    let identification =
+        |(_, part): (Ipv6Header, Vec<u8>)| u32::from_be_bytes([part[4], part[5], part[6], part[7]]);
+    let mut all: Vec<u32> = parts.map(identification).collect();
+    all.dedup();
+    let next = |by: u32| all[0].wrapping_add(by);
+    assert_eq!(all, [next(0), next(1), next(2)]);
+}
+
 /// A long datagram goes in fragments, which together are it; and so one comes.
 #[test]
 fn fragments_go_and_come() {

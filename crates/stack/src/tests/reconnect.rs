@@ -14,9 +14,9 @@ const GEOMETRY: Geometry = Geometry {
     workers: 1,
 };
 /// Where the peer listens.
-const PORT: u16 = 5_000;
+pub(super) const PORT: u16 = 5_000;
 
-fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) {
+pub(super) fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) {
     let (tag, waiter, peer) = (1, None, peer.into());
     single.ask(
         0,
@@ -30,16 +30,18 @@ fn connect(single: &mut Single, socket: SocketId, peer: SocketAddr) {
 }
 
 /// Connects to the peer; what that sends next.
-fn connected(single: &mut Single, socket: SocketId) -> TcpHeader {
+pub(super) fn connected(single: &mut Single, socket: SocketId) -> TcpHeader {
     connect(single, socket, SocketAddr::new([10, 0, 0, 2].into(), PORT));
     single.turn();
     let syn = single.sent().pop().expect("a SYN");
     assert!(syn.flags.contains(TcpFlags::SYN) && syn.dst_port == PORT);
     let mut answer = header(0, TcpFlags::SYN | TcpFlags::ACK, ISN, syn.seq.add(1));
     (answer.src_port, answer.dst_port) = (PORT, syn.src_port);
+    answer.options.mss = Some(1_460);
     single.segment(&answer, &[]);
     single.turn();
     (answer.seq, answer.flags) = (ISN.add(1), TcpFlags::ACK);
+    answer.options.mss = None;
     answer
 }
 

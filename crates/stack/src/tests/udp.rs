@@ -233,6 +233,24 @@ fn a_datagram_goes_out_without_a_checksum() {
     assert_eq!(udp.sent().len(), 1, "the next has one");
 }
 
+/// RFC 791: packets that may be cut are told apart by their identifications, of which each is the
+/// next, and the fragments of one have the same.
+#[test]
+fn each_packet_has_an_identification_of_its_own() {
+    for (len, fragments) in [(100, 1), (3_000, 3)] {
+        let mut udp = Udp::new();
+        (0..3).for_each(|_| udp.sends(|record| record.path_mtu = PathMtu::Dont, len));
+        let packets = udp.single.packets();
+        assert_eq!(packets.len(), 3 * fragments);
+        let of = |packet: &Vec<u8>| word(&packet[4..]);
+        let first = of(&packets[0]);
+        for (number, packet) in packets.iter().enumerate() {
+            let expected = first.wrapping_add((number / fragments) as u16);
+            assert_eq!(of(packet), expected, "{len}, {number}");
+        }
+    }
+}
+
 /// A datagram that the link does not take whole goes in fragments, unless its program wants none:
 /// then it is told so.
 #[test]
