@@ -46,7 +46,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Addresses that a server has given are ours no longer, and are given back to it.
+    /// The address that a server has given is given back to it, as the engine ends.
     pub(crate) fn give_back(&mut self) {
         self.stack.give_addresses_back();
         // Whether that leaves is nobody's concern any more.
@@ -63,77 +63,4 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Turned;
-
-    fn asks_for_an_address() -> Turned {
-        Turned::with(|config| {
-            config.addresses = Vec::new();
-            config.automatic.dhcp = Some(b"a client".to_vec());
-        })
-    }
-
-    #[test]
-    fn an_engine_whose_addresses_are_typed_waits_for_none() {
-        let mut world = Turned::new();
-        let never = |_| panic!("nothing is missing");
-        let acquired = world.engine.acquire(Duration::ZERO, Duration::ZERO, never);
-        assert!(acquired.is_ok());
-        let own: Vec<String> = world
-            .engine
-            .addresses()
-            .iter()
-            .map(Cidr::to_string)
-            .collect();
-        assert_eq!(own, ["10.0.0.1/24"]);
-    }
-
-    /// Its user is notified once that it takes long, and in the end what is missing.
-    #[test]
-    fn an_address_that_nobody_gives_is_waited_for_and_not_for_ever() {
-        let mut world = asks_for_an_address();
-        let mut missed = Vec::new();
-        let timeout = Duration::from_millis(300);
-        let acquired = world
-            .engine
-            .acquire(Duration::ZERO, timeout, |missing| missed.push(missing));
-        let missing = MissingAddress::Dhcp;
-        assert!(matches!(acquired, Err(EngineError::NoAddress(m)) if m == missing));
-        assert_eq!(missed, [missing]);
-        let began = std::time::Instant::now();
-        let never = |_| panic!("it does not take as long");
-        let acquired = world.engine.acquire(2 * timeout, timeout, never);
-        assert!(acquired.is_err());
-        assert!(began.elapsed() >= timeout);
-        assert!(world.engine.addresses().is_empty());
-        // It has asked for one.
-        assert_ne!(world.engine.stack.port().counters().tx_frames, 0);
-    }
-
-    #[test]
-    fn an_engine_that_is_told_to_stop_waits_for_no_address() {
-        let mut world = asks_for_an_address();
-        world.engine.drain(Duration::ZERO);
-        let never = |_| panic!("it does not take long");
-        let timeout = Duration::from_secs(60);
-        assert!(world.engine.acquire(timeout, timeout, never).is_ok());
-    }
-
-    /// Nobody beyond its link reaches it at those of the link.
-    #[test]
-    fn addresses_of_the_link_are_not_among_those_that_are_told() {
-        let mut world = Turned::with(|config| {
-            config.addresses.push("fd00::1/64".parse().unwrap());
-        });
-        // Until they are known to be nobody else's.
-        (0..5).for_each(|_| world.later(1_000_000));
-        let own: Vec<String> = world
-            .engine
-            .addresses()
-            .iter()
-            .map(Cidr::to_string)
-            .collect();
-        assert_eq!(own, ["10.0.0.1/24", "fd00::1/64"]);
-    }
-}
+mod tests;

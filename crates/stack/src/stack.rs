@@ -120,7 +120,8 @@ impl Stack {
         self.endpoints.demux.forget_known();
     }
 
-    /// Addresses that a server has given are its own no longer, and the server is told.
+    /// Tells the server that has given an address that it is not used any more. The stack still
+    /// has it: this is for one that is about to end.
     pub fn give_addresses_back(&mut self) {
         self.link.release(self.now, &mut self.counters);
     }

@@ -1,4 +1,10 @@
-//! Panics where a test wants them; in no build but those of tests.
+//! Panics where a test wants them, and servers for a stack's link; in no build but those of tests.
+
+#[allow(
+    clippy::indexing_slicing,
+    reason = "what it is asked is a test's, and no wire's"
+)]
+pub mod dhcp_server;
 
 use std::cell::Cell;
 

@@ -19,7 +19,6 @@ mod closing;
 mod containment;
 mod crossings;
 mod datagrams;
-mod dhcp_server;
 mod fast_open;
 mod filtering;
 mod flood;

@@ -7,6 +7,8 @@ use longshore_hostif::SocketKind;
 use longshore_ports::{Port, PortError};
 use std::sync::Mutex;
 
+mod capable_port;
+
 /// The notices; of this test alone.
 static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 

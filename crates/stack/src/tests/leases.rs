@@ -1,15 +1,15 @@
 //! An address of IPv4 that a DHCP server gives to a stack (RFC 2131): when it is its own, where it
 //! leads, and what the server, the link and the port are told of it.
 
-use super::dhcp_server::{
-    DECLINE, DISCOVER, DhcpServer, GIVEN, LEASE_S, OWN, RELEASE, REQUEST, framed, kind_of,
-};
 use super::filtering::{Filter, Filtering};
 use super::off_path::GEOMETRY;
 use super::single::Single;
 use crate::MissingAddress;
 use crate::counters::EngineDrop;
 use crate::link::automatic::Automatic;
+use crate::testing::dhcp_server::{
+    DECLINE, DISCOVER, DhcpServer, GIVEN, LEASE_S, OWN, RELEASE, REQUEST, framed, kind_of,
+};
 use longshore_hostif::{Features, HostSession};
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::MacAddr;

@@ -1,7 +1,6 @@
 //! A machine of the simulation: a stack, one program beside it, and the turn that joins
 //! them as the engine's loop does.
 
-use super::dhcp_server::DhcpServer;
 use super::observer::Observer;
 use super::plug::{Link, Plug};
 use super::program::Program;
@@ -11,6 +10,7 @@ use crate::link::automatic::Automatic;
 use crate::requests::From;
 use crate::secrets::Secrets;
 use crate::session::Session;
+use crate::testing::dhcp_server::DhcpServer;
 use crate::testing::{self, Wanted};
 use crate::{Interface, Received, Settings, Stack};
 use longshore_frames::{RecvBuffer, RxChecksum, RxMeta, TxFrame};

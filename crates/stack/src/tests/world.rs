@@ -1,6 +1,5 @@
 //! Two machines on a wire, and the time of both.
 
-use super::dhcp_server::DhcpServer;
 use super::flood::Flood;
 use super::machine::Machine;
 use super::numbers::Numbers;
@@ -8,6 +7,7 @@ use super::report::Report;
 use super::scenario::Scenario;
 use super::talk::{Outcome, Plan};
 use crate::socket::Kind;
+use crate::testing::dhcp_server::DhcpServer;
 use longshore_ports::sim::{SimClock, wire};
 use longshore_tcp::Instant;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! A DHCP server on the wire, at the address of the second machine: it gives the first its
-//! address, for a minute at a time unless it is told other terms.
+//! A DHCP server on the wire, at 10.0.0.2: it gives its one client 10.0.0.1, for a minute at a time
+//! unless it is told other terms.
 
 use longshore_wire::MacAddr;
 use longshore_wire::checksum::Partial;
@@ -9,29 +9,35 @@ use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::udp::{self, UdpHeader};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where it is, and what it gives.
-pub(super) const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-pub(super) const GIVEN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// Where it is.
+pub const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// What it gives.
+pub const GIVEN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const MASK: [u8; 4] = [255, 255, 255, 0];
-pub(super) const LEASE_S: u32 = 60;
+/// For how long, in seconds, unless told otherwise.
+pub const LEASE_S: u32 = 60;
 /// Where options begin, after the four bytes by which they are known (RFC 2131 section 3).
 const OPTIONS_AT: usize = 240;
-pub(super) const DISCOVER: u8 = 1;
+/// A client looks for servers: a message type (RFC 2132 section 9.6), as the others.
+pub const DISCOVER: u8 = 1;
 const OFFER: u8 = 2;
-pub(super) const REQUEST: u8 = 3;
-pub(super) const DECLINE: u8 = 4;
+/// A client asks for an address, or to keep it.
+pub const REQUEST: u8 = 3;
+/// A client has found that somebody else has its address.
+pub const DECLINE: u8 = 4;
 const ACK: u8 = 5;
-pub(super) const RELEASE: u8 = 7;
+/// A client gives its address back.
+pub const RELEASE: u8 = 7;
 
 /// The server. It keeps nothing: there is one client.
 #[derive(Debug)]
-pub(super) struct DhcpServer {
+pub struct DhcpServer {
     /// Requests that it has granted.
-    pub(super) granted: u64,
+    pub granted: u64,
     /// For how long, in seconds.
-    pub(super) lease_s: u32,
+    pub lease_s: u32,
     /// Further options of its messages, encoded (RFC 2132).
-    pub(super) options: Vec<u8>,
+    pub options: Vec<u8>,
 }
 
 impl Default for DhcpServer {
@@ -46,7 +52,7 @@ impl Default for DhcpServer {
 
 impl DhcpServer {
     /// What it answers to a frame, if that is for it.
-    pub(super) fn answer(&mut self, frame: &[u8], from: MacAddr) -> Option<Vec<u8>> {
+    pub fn answer(&mut self, frame: &[u8], from: MacAddr) -> Option<Vec<u8>> {
         let message = message_of(frame)?;
         let kind = match message_type(message)? {
             DISCOVER => OFFER,
@@ -93,7 +99,7 @@ fn message_of(frame: &[u8]) -> Option<&[u8]> {
 }
 
 /// The type of the message in a frame to servers, if it is one.
-pub(super) fn kind_of(frame: &[u8]) -> Option<u8> {
+pub fn kind_of(frame: &[u8]) -> Option<u8> {
     message_type(message_of(frame)?)
 }
 
@@ -112,7 +118,7 @@ fn message_type(message: &[u8]) -> Option<u8> {
 }
 
 /// A message to all clients.
-pub(super) fn framed(message: &[u8], from: MacAddr) -> Vec<u8> {
+pub fn framed(message: &[u8], from: MacAddr) -> Vec<u8> {
     let len = udp::HEADER_LEN + message.len();
     let mut datagram = vec![0; udp::HEADER_LEN];
     let mut header = UdpHeader {
