@@ -72,6 +72,7 @@ pub fn hunt(
         results.write(&path)?;
         return Ok(true);
     }
+    schema.keep(|mutant| asked.wants(mutant));
     let mut packages = vec![format!("longshore-{name}")];
     packages.extend(
         asked

@@ -16,6 +16,8 @@ pub struct Schema {
     pub unviable: BTreeSet<Id>,
     /// Mutants that are not wanted.
     excluded: BTreeSet<Id>,
+    /// Mutants that are not asked for now, and so not compiled.
+    unasked: BTreeSet<Id>,
     /// Names of `const fn` that the compiler calls.
     constant: BTreeSet<String>,
     rendered: BTreeMap<String, Rendered>,
@@ -55,6 +57,7 @@ impl Schema {
             files: vec![],
             unviable: BTreeSet::new(),
             excluded: BTreeSet::new(),
+            unasked: BTreeSet::new(),
             constant: BTreeSet::new(),
             rendered: BTreeMap::new(),
         };
@@ -89,6 +92,18 @@ impl Schema {
             .collect();
         schema.excluded.extend(unwanted);
         Ok(schema)
+    }
+
+    /// Leaves out of what is compiled what is not `wanted`: that takes the compiler as long as
+    /// what is.
+    pub fn keep(&mut self, wanted: impl Fn(&Named<'_>) -> bool) {
+        let unasked: Vec<Id> = self
+            .everything()
+            .iter()
+            .filter(|mutant| !wanted(mutant))
+            .map(|mutant| mutant.id)
+            .collect();
+        self.unasked = unasked.into_iter().collect();
     }
 
     /// How many numbers there are.
@@ -132,6 +147,7 @@ impl Schema {
     /// Writes the crate into the tree, with all mutants that compile as far as is known.
     pub fn write(&mut self, tree: &Tree) -> io::Result<()> {
         let (unviable, excluded, constant) = (&self.unviable, &self.excluded, &self.constant);
+        let unasked = &self.unasked;
         for file in &self.files {
             let stays_const =
                 |function: usize| constant.contains(&file.found.functions[function].0);
@@ -144,6 +160,7 @@ impl Schema {
                     .map_or(("", false), |(n, c)| (n, *c));
                 !(unviable.contains(&id)
                     || excluded.contains(&id)
+                    || unasked.contains(&id)
                     || is_const && stays_const(mutant.function))
             };
             let rendered = render::render(&file.source, &file.found.points, &live, &stays_const);
