@@ -46,7 +46,7 @@ const STOP: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub(crate) struct Server {
     _place: Place,
-    stop: OwnedFd,
+    stop: Arc<OwnedFd>,
     pub(crate) inbox: Inbox,
     pub(crate) users: Arc<Users>,
     pub(crate) disposal: Disposal,
@@ -58,7 +58,7 @@ pub(crate) struct Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // Not waited for: a program may hold it up.
-        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
     }
 }
 
@@ -76,8 +76,8 @@ impl Server {
         };
         let of_io = |e: std::io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(fail)?;
-        for (fd, mark) in [(&listener, LISTENER), (&stop, STOP)] {
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(fail)?);
+        for (fd, mark) in [(&listener, LISTENER), (&*stop, STOP)] {
             let mark = epoll::EventData::new_u64(mark);
             epoll::add(&epoll, fd, mark, epoll::EventFlags::IN).map_err(fail)?;
         }
@@ -100,6 +100,7 @@ impl Server {
             reserve_fd: ReserveFd::new(),
             files,
             queue,
+            _stop: stop.clone(),
         };
         std::thread::Builder::new()
             .name("attach".to_owned())
@@ -150,6 +151,8 @@ struct Thread {
     reserve_fd: ReserveFd,
     files: OfferedFiles,
     queue: Queue,
+    /// What it is told to stop by: epoll says nothing of a descriptor that is closed everywhere.
+    _stop: Arc<OwnedFd>,
 }
 
 /// A connection is over.

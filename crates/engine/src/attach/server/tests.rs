@@ -84,6 +84,7 @@ fn world(policy: Policy) -> World {
         reserve_fd: ReserveFd::new(),
         files: OfferedFiles::start(queue.clone()).unwrap(),
         queue,
+        _stop: Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()),
     };
     World {
         thread,
@@ -117,6 +118,56 @@ fn says(connection: &OwnedFd, message: &Message) {
 
 fn received(connection: &OwnedFd) -> Option<Message> {
     receive(connection.as_fd()).ok().map(|(message, _)| message)
+}
+
+/// An engine that ends leaves no thread that goes on talking to programs.
+#[test]
+fn programs_find_their_connections_closed_when_the_engine_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("engine");
+    let listener = Listener::bind(&path).unwrap();
+    let server = Server::start(listener, policy(vec![], false, true)).unwrap();
+    let connection = dial(&path).unwrap();
+    says(&connection, &Message::Known);
+    // Nobody says that before an engine: it is closed, so the thread was there.
+    assert_eq!(received(&connection), None);
+    let connection = dial(&path).unwrap();
+    let began = Instant::now();
+    drop(server);
+    assert_eq!(received(&connection), None);
+    assert!(
+        began.elapsed() < SILENT_FOR / 2,
+        "it was closed for being silent"
+    );
+}
+
+/// To close a descriptor may take as long as a program likes: here, until what was written to it is
+/// read. The thread that serves programs does not wait for that.
+#[test]
+fn what_nobody_wants_of_a_program_holds_up_no_other() {
+    let mut world = world(policy(vec![], false, true));
+    let connection = world.connect();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (reader, _) = listener.accept().unwrap();
+    let linger = Some(Duration::from_secs(600));
+    rustix::net::sockopt::set_socket_linger(&slow, linger).unwrap();
+    slow.set_nonblocking(true).unwrap();
+    while std::io::Write::write(&mut &slow, &[0; 1 << 16]).is_ok() {}
+    let fds = [slow.as_fd()];
+    send_as(&Versions::OURS, connection.as_fd(), &Message::Known, &fds).unwrap();
+    drop(slow);
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| world.thread.serve(0).is_ok());
+        let began = Instant::now();
+        while !served.is_finished() && began.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        let is_served = served.is_finished();
+        // What waits for it goes on.
+        drop(reader);
+        assert!(is_served && served.join().unwrap());
+    });
 }
 
 #[test]
