@@ -121,8 +121,13 @@ mod tests {
     }
 
     /// Whether the process of a session and channel may bind this port, asked in a turn of its own.
-    fn may_bind_port(world: &mut Turned, (key, channel): (u32, u16), port: u16) -> bool {
+    fn may_bind_port(world: &mut Turned, from: (u32, u16), port: u16) -> bool {
         world.turn();
+        may_bind_now(world, from, port)
+    }
+
+    /// As `may_bind_port`, in the same turn as the last.
+    fn may_bind_now(world: &mut Turned, (key, channel): (u32, u16), port: u16) -> bool {
         let local = std::net::SocketAddr::from(([10, 0, 0, 1], port));
         let engine = &mut world.engine;
         let turn = engine.stack.counters.event_loop.turns;
@@ -167,6 +172,27 @@ mod tests {
         is_now_of(&mut world, uid + 1);
         assert!(low(&mut world, own) && low(&mut world, nobody));
         assert!(!low(&mut world, elsewhere));
+    }
+
+    /// To ask the kernel takes long.
+    #[test]
+    fn a_process_that_was_refused_is_asked_about_once_in_a_turn() {
+        let mut world = Turned::new();
+        let [host]: [Host; 1] = world.programs();
+        let own = (0, host.channel.index() as u16);
+        let is_now_of = |world: &mut Turned, uid| {
+            world.engine.programs.sessions.get_mut(0).unwrap().uid = uid;
+        };
+        let status = read_to_string("/proc/self/status").unwrap();
+        let may = Credentials::parse(&status).unwrap().capabilities & BIND_SERVICE != 0;
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(may_bind_port(&mut world, own, 1), may);
+        assert_eq!(may_bind_now(&mut world, own, 1), may);
+        is_now_of(&mut world, uid + 1);
+        assert!(!may_bind_port(&mut world, own, 1));
+        is_now_of(&mut world, uid);
+        assert!(!may_bind_now(&mut world, own, 1));
+        assert_eq!(may_bind_port(&mut world, own, 1), may);
     }
 
     #[test]

@@ -351,8 +351,8 @@ fn sessions_of_a_user_take_turns_when_it_has_had_its_share() {
 }
 
 /// How often each of these processes of a session, which ask for more and more, was served as much as
-/// a process may be, after each of three turns.
-fn served_in_turns(channels: &[u32]) -> [Vec<u32>; 3] {
+/// a process may be, after each of three turns. The first begins with the channel `first`.
+fn served_in_turns(first: u16, channels: &[u32]) -> [Vec<u32>; 3] {
     let mut world = Turned::with(|config| {
         config.geometry = Geometry {
             channels: 128,
@@ -371,6 +371,13 @@ fn served_in_turns(channels: &[u32]) -> [Vec<u32>; 3] {
         (0..1_000).for_each(|_| channel.put(&TRIFLE).unwrap());
         channel.publish(&host.doorbell, false);
     }
+    world
+        .engine
+        .programs
+        .sessions
+        .get_mut(0)
+        .unwrap()
+        .first_channel = first;
     let turns = [1, 2, 3].map(|n: u64| {
         world.engine.turn_at(Instant(start + n)).unwrap();
         let of = |channel: &u32| served(&host.arena, *channel, 1_000) / BATCH;
@@ -387,7 +394,7 @@ fn processes_of_a_session_take_turns_when_it_has_had_its_share() {
     let six = [[1, 1, 1, 1, 0, 0], [2, 2, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2]];
     for channels in [[1, 2, 3, 4, 5, 70], [1, 2, 3, 70, 71, 72]] {
         let turns = six.map(|turn| turn.to_vec());
-        assert_eq!(served_in_turns(&channels), turns, "{channels:?}");
+        assert_eq!(served_in_turns(0, &channels), turns, "{channels:?}");
     }
     let nine = [
         [1, 1, 1, 1, 0, 0, 0, 0, 0],
@@ -395,7 +402,19 @@ fn processes_of_a_session_take_turns_when_it_has_had_its_share() {
         [2, 2, 2, 1, 1, 1, 1, 1, 1],
     ];
     let turns = nine.map(|turn| turn.to_vec());
-    assert_eq!(served_in_turns(&[1, 2, 3, 4, 5, 6, 7, 8, 70]), turns);
+    assert_eq!(served_in_turns(0, &[1, 2, 3, 4, 5, 6, 7, 8, 70]), turns);
+}
+
+/// The share ends with the last channel of a word: those of other words wait, or those of the same
+/// that came before the one that was first.
+#[test]
+fn processes_wait_though_none_of_the_same_word_does() {
+    let other_word = [[1, 1, 1, 1, 0, 0], [2, 2, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2]];
+    let turns = other_word.map(|turn| turn.to_vec());
+    assert_eq!(served_in_turns(0, &[1, 2, 3, 4, 70, 71]), turns);
+    let before = [[0, 0, 1, 1, 1, 1], [1, 1, 2, 2, 1, 1], [2, 2, 2, 2, 2, 2]];
+    let turns = before.map(|turn| turn.to_vec());
+    assert_eq!(served_in_turns(3, &[1, 2, 3, 4, 5, 6]), turns);
 }
 
 fn question(tag: u32) -> Request {

@@ -235,14 +235,14 @@ fn what_tcp_knows_is_told_in_the_units_of_ss() {
 fn a_session_is_told_of_to_its_user_alone() {
     let mut world = Turned::new();
     let [host] = world.programs();
-    let chunk = host.arena.take_snd_chunk().unwrap().unwrap();
+    let chunks = [(); 3].map(|()| host.arena.take_snd_chunk().unwrap().unwrap());
     let stat = world.engine.report().stat(own());
     let [session] = stat.sessions[..] else {
         panic!("{stat:?}");
     };
     let uid = own().uid;
     assert_eq!((session.id, session.uid, session.processes), (0, uid, 1));
-    assert_eq!((session.snd_chunks, session.rcv_chunks), (1, 0));
+    assert_eq!((session.snd_chunks, session.rcv_chunks), (3, 0));
     let most = (session.snd_chunks_max, session.rcv_chunks_max);
     assert_eq!(most, (GEOMETRY.snd_chunks, GEOMETRY.rcv_chunks));
     assert_eq!(session.sockets_max, GEOMETRY.sockets);
@@ -258,7 +258,9 @@ fn a_session_is_told_of_to_its_user_alone() {
         let listed = world.engine.report().stat(asker).sessions;
         assert_eq!(listed.len(), expected, "{asker:?}");
     }
-    host.arena.give_snd_chunk(chunk).unwrap();
+    for chunk in chunks {
+        host.arena.give_snd_chunk(chunk).unwrap();
+    }
 }
 
 #[test]
