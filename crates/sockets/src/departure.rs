@@ -278,15 +278,17 @@ impl<'a> Datagrams<'a> {
         Ok(record)
     }
 
-    /// Binds a datagram socket that nobody has bound: each send does, also one that fails.
+    /// Binds a datagram socket that nobody has bound: each send does, also one that fails. One whose
+    /// port went with its peer has kept the address that its program has bound it to.
     ///
     /// # Errors
     /// The engine's.
     pub fn bind_to_send(self) -> Result<(), SocketError> {
         if !self.socket.block().flags().contains(BlockFlags::BOUND) {
-            self.socket
-                .addresses()
-                .bind(any_address(self.socket.is_v6()))?;
+            let addresses = self.socket.addresses();
+            let any = any_address(self.socket.is_v6());
+            let ip = addresses.given_address().unwrap_or(any.ip());
+            addresses.bind(SocketAddr::new(ip, 0))?;
         }
         Ok(())
     }

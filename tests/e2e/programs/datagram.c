@@ -101,6 +101,52 @@ static void disconnected(void) {
   IS(sendto(mine, "x", 1, 0, A(there)), 1);
 }
 
+/* What has no peer may be disconnected, as often as one likes (getaddrinfo does it between any two
+ * addresses). The address that it was bound to stays, and comes with its next port. */
+static void disconnected_again(void) {
+  TWO;
+  struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+  for (int bound = 0; bound < 3; bound++) {
+    int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+    struct sockaddr_in to = address(my_ip(), 0);
+    if (bound == 1)
+      SYS(bind(fd, A(to)));
+    if (bound == 2)
+      SYS(connect(fd, A(there)));
+    for (int i = 0; i < 3; i++)
+      SYS(connect(fd, A(none)));
+    IS(name_of(fd).sin_port, 0);
+    IS(sendto(fd, "x", 1, 0, A(there)), 1);
+    OK(name_of(fd).sin_port != 0);
+    IS(name_of(fd).sin_addr.s_addr, bound == 1 ? to.sin_addr.s_addr : INADDR_ANY);
+    SYS(connect(fd, A(none)));
+    SYS(connect(fd, A(none)));
+    SYS(connect(fd, A(there)));
+    IS(send(fd, "x", 1, 0), 1);
+    SYS(close(fd));
+  }
+}
+
+/* A half that was shut down stays so when a peer is taken away. */
+static void disconnected_and_shut(void) {
+  TWO;
+  struct sockaddr_in none = {.sin_family = AF_UNSPEC};
+  for (int connected = 0; connected < 2; connected++) {
+    int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+    if (connected)
+      SYS(connect(fd, A(there)));
+    if (connected)
+      SYS(shutdown(fd, SHUT_WR));
+    else
+      FAILS(shutdown(fd, SHUT_WR), ENOTCONN);
+    SYS(connect(fd, A(none)));
+    FAILS(sendto(fd, "x", 1, MSG_NOSIGNAL, A(there)), EPIPE);
+    SYS(connect(fd, A(there)));
+    FAILS(send(fd, "x", 1, MSG_NOSIGNAL), EPIPE);
+    SYS(close(fd));
+  }
+}
+
 static void chosen_address(void) {
   TWO;
   int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
@@ -511,6 +557,8 @@ const struct check CHECKS[] = {
     {"peek", peek},
     {"connected", connected},
     {"disconnected", disconnected},
+    {"disconnected_again", disconnected_again},
+    {"disconnected_and_shut", disconnected_and_shut},
     {"chosen_address", chosen_address},
     {"refused", refused},
     {"bad_destinations", bad_destinations},

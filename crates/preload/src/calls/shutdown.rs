@@ -52,11 +52,11 @@ fn note_shut(fd: c_int, how: c_int) {
     });
 }
 
-/// It is shut down no more.
+/// It was disconnected: a stream is shut down no more.
 pub(crate) fn forget_shut(fd: c_int) {
     change_undecided(fd, |before| Undecided {
-        shut_read: false,
-        shut_write: false,
+        shut_read: before.shut_read && !before.stream,
+        shut_write: before.shut_write && !before.stream,
         ..before
     });
 }

@@ -219,17 +219,13 @@ impl Setup<'_> {
             .sockets
             .get_mut(key)
             .ok_or(RequestError::NoSocket)?;
-        if peer == Address::NONE
-            && matches!(socket.kind, Kind::Datagram(_))
-            && let Some(local) = socket.disconnect_datagram(key, &mut self.endpoints.demux.udp)
-        {
-            return Ok(local);
+        let is_datagram = matches!(
+            socket.kind,
+            Kind::Idle(SocketKind::Datagram) | Kind::Datagram(_)
+        );
+        if peer == Address::NONE && is_datagram {
+            return Ok(socket.disconnect_datagram(key, &mut self.endpoints.demux.udp));
         }
-        let socket = self
-            .endpoints
-            .sockets
-            .get_mut(key)
-            .ok_or(RequestError::NoSocket)?;
         let peer = peer.get().ok_or(RequestError::Invalid)?;
         match &mut socket.kind {
             Kind::Idle(SocketKind::Stream) => self.open_connection(key, peer),

@@ -10,10 +10,15 @@ use longshore_tcp::Instant;
 use std::net::SocketAddr;
 
 impl Socket {
-    /// It, a datagram socket of this key, has no peer any more, nor what it had with it.
-    pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> Option<SocketAddr> {
-        let (local, given) = (self.bound.local()?, self.bound.given());
+    /// It, a datagram socket of this key, has no peer any more, nor what it had with it. Returns
+    /// the address that it has left.
+    pub(crate) fn disconnect_datagram(&mut self, key: u32, udp: &mut Ports) -> SocketAddr {
         let v6 = self.options.ipv6;
+        let Some(local) = self.bound.local() else {
+            let kept = self.kind.without_port();
+            return as_family(kept.unwrap_or(SocketAddr::new(any_ip(v6), 0)), v6);
+        };
+        let given = self.bound.given();
         let ip = if given.address() {
             local.ip()
         } else {
@@ -29,13 +34,13 @@ impl Socket {
             if !given.address() {
                 udp.move_to(kept, key);
             }
-            return Some(as_family(kept, v6));
+            return as_family(kept, v6);
         }
         // A port that nobody has chosen goes with the peer, and so it is with one that `bind` has
         // chosen beside an address (Linux, `__udp_disconnect`).
         self.bound.take_local();
         udp.release(local.port(), key);
-        Some(as_family(SocketAddr::new(ip, 0), v6))
+        as_family(SocketAddr::new(ip, 0), v6)
     }
 
     /// Binds it, a datagram socket of this key and of `user`, to any port.
