@@ -547,6 +547,31 @@ static void no_number_for_the_first(void) {
   SYS(close(fd));
 }
 
+/* Who has no number left for a connection is told so before there is one, whether the call waits
+ * or not. */
+static void no_number_to_accept(void) {
+  struct sockaddr_in any = {.sin_family = AF_INET}, here = address(my_ip(), 0);
+  for (int wildcard = 0; wildcard < 2; wildcard++) {
+    int fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    SYS(bind(fd, wildcard ? (void *)&any : (void *)&here, sizeof any));
+    SYS(listen(fd, 5));
+    struct timeval soon = {0, 30000};
+    SYS(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon));
+    int last = SYS(dup(0));
+    SYS(close(last));
+    struct rlimit before;
+    SYS(getrlimit(RLIMIT_NOFILE, &before));
+    for (int waits = 0; waits < 2; waits++) {
+      SYS(fcntl(fd, F_SETFL, waits ? 0 : O_NONBLOCK));
+      FAILS(accept(fd, 0, 0), EAGAIN);
+      SYS(setrlimit(RLIMIT_NOFILE, &(struct rlimit){last, before.rlim_max}));
+      FAILS(accept(fd, 0, 0), EMFILE);
+      SYS(setrlimit(RLIMIT_NOFILE, &before));
+    }
+    SYS(close(fd));
+  }
+}
+
 static void descriptor_limit(void) {
   int last = -1, fd;
   while ((fd = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && fd < 4096)
@@ -709,6 +734,7 @@ const struct check CHECKS[] = {
     {"every_number_is_the_programs", every_number_is_the_programs},
     {"the_first_takes_the_last_number", the_first_takes_the_last_number},
     {"no_number_for_the_first", no_number_for_the_first},
+    {"no_number_to_accept", no_number_to_accept},
     {"descriptor_limit", descriptor_limit},
     {"stdio_on_a_duplicate", stdio_on_a_duplicate},
     {"after_chroot", after_chroot},

@@ -11,7 +11,7 @@ use crate::fds::{self, Entry};
 use crate::user::Out;
 use crate::{decide, lifecycle, options, real};
 use libc::{c_int, sockaddr, socklen_t};
-use longshore_sockets::{Socket, SocketError};
+use longshore_sockets::{Socket, SocketError, is_confined};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::time::Timespec;
@@ -61,6 +61,9 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
                     }
                     copied.map(|()| accepted)
                 }
+                Err(SocketError::WouldBlock) if !has_descriptor_left(fd, &listener) => {
+                    Err(crate::calls::refused(libc::EMFILE))
+                }
                 Err(SocketError::WouldBlock)
                     if asked == Asked::Both && listener.has_kernel_side() =>
                 {
@@ -71,6 +74,29 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
             }
         })
     })
+}
+
+/// Whether there is a number for what is to be accepted, which Linux takes before it waits, or says
+/// that there is nothing.
+fn has_descriptor_left(fd: c_int, listener: &Socket) -> bool {
+    let waits = !must_not_wait(fd, 0);
+    if is_confined() || (listener.has_kernel_side() && !waits) {
+        // A filter may permit other calls alone; and the kernel's half is asked anyway.
+        return true;
+    }
+    let errno = if waits {
+        let number = held(|| rustix::io::fcntl_dupfd_cloexec(borrow(fd), 0).map(drop));
+        number.map_or_else(|e| e.raw_os_error(), |()| 0)
+    } else {
+        // The kernel's socket does not listen, which it says once there is a number.
+        let accepted = held(|| real::accept4(fd, Out::null(), Out::null(), 0));
+        if accepted >= 0 {
+            real::close(accepted);
+            return true;
+        }
+        last_error().errno()
+    };
+    !matches!(errno, libc::EMFILE | libc::ENFILE)
 }
 
 /// Accepts on the kernel's half, without waiting.
