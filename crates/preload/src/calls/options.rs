@@ -81,21 +81,10 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             return Err(refused(libc::EADDRNOTAVAIL));
         }
         if (level, name) == (IP6, libc::IPV6_V6ONLY)
-            && socket
-                .as_ref()
-                .is_some_and(|s| s.is_v6() && s.addresses().is_bound())
-        {
-            return Err(refused(libc::EINVAL));
-        }
-        if (level, name) == (IP6, libc::IPV6_V6ONLY)
             && let Some(socket) = socket.as_ref().filter(|s| s.is_v6())
-            && let Some(on) = number(value, len).or_else(|| no_number(value, len))
+            && let Some(done) = set_v6_only(fd, socket, value, len)
         {
-            // The kernel's half may have kept a port that the socket has no more, of what was
-            // shut down or refused and whose port nobody had chosen: then it refuses.
-            let _ = real::setsockopt(fd, level, name, value, len);
-            socket.options().set_v6_only(on != 0)?;
-            return Ok(0);
+            return done;
         }
         if level == TCP && stream && signs(entry, name, value, len) {
             // As a kernel that was built without it.
@@ -176,6 +165,24 @@ fn is_before_now(value: In<'_, c_void>, len: socklen_t) -> bool {
     }
     let time = value.cast::<timeval>().get();
     time.is_some_and(|t| t.tv_sec < 0 && (0..1_000_000).contains(&t.tv_usec))
+}
+
+/// Sets IPV6_V6ONLY of a socket of IPv6, which is possible until it is bound; `None` if there is no
+/// number to be read.
+fn set_v6_only(
+    fd: c_int,
+    socket: &Socket,
+    value: In<'_, c_void>,
+    len: socklen_t,
+) -> Option<Result<c_int, SocketError>> {
+    if socket.addresses().is_bound() {
+        return Some(Err(refused(libc::EINVAL)));
+    }
+    let on = number(value, len).or_else(|| no_number(value, len))?;
+    // The kernel's half may have kept a port that the socket has no more, of what was
+    // shut down or refused and whose port nobody had chosen: then it refuses.
+    let _ = real::setsockopt(fd, IP6, libc::IPV6_V6ONLY, value, len);
+    Some(socket.options().set_v6_only(on != 0).map(|()| 0))
 }
 
 /// Whether an option would have the engine sign segments and check their signatures,
