@@ -263,6 +263,7 @@ impl Requests<'_> {
             .map(|socket| &socket.options);
         let mut flags = EdgeFlags::PUSH;
         flags.set(EdgeFlags::CORK, options.is_some_and(|o| o.tcp.delay.cork));
+        self.setup.transfers().pass_on_last_urgent(key);
         self.host_edges(key, Some(from.channel), (snd_edge, rcv_consumed, flags))?;
         if let Some(socket) = self.setup.endpoints.sockets.get_mut(key) {
             socket.kind.set_urgent(snd_edge);

@@ -3,6 +3,7 @@
 
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
 use crate::socket::Kind;
+use crate::sockets::Sockets;
 use crate::transfers::Transfers;
 use longshore_hostif::NONE;
 
@@ -92,6 +93,52 @@ impl Transfers<'_> {
         self.sockets.pass_on_urgent(other);
         while self.move_piece(other) {}
         self.pass_on_end(other);
+    }
+
+    /// More urgent data of `key` is to come: what it has sent so far is told of before. Who stands at the
+    /// last urgent byte passes it as the next one comes.
+    pub(crate) fn pass_on_last_urgent(&mut self, key: u32) {
+        let Some(p) = self.sockets.pair_mut(key) else {
+            return;
+        };
+        let (other, is_made) = (p.other, !p.connecting && !p.deferral.is_under_way());
+        if p.snd.urgent() == 0 || !is_made {
+            return;
+        }
+        self.sockets.pass_on_urgent(key);
+        let is_new = |sockets: &mut Sockets| {
+            sockets
+                .pair_mut(other)
+                .is_some_and(|q| q.rcv.has_unreported_urgent())
+        };
+        if is_new(self.sockets) {
+            // What is urgent is no more than one end holds unread.
+            while self.move_piece(key) {}
+            self.report_pair(other);
+        }
+    }
+
+    /// The host of `key` shuts halves of it down, `sends` or `receives` no more. If it is the end of
+    /// both, what the other end has sent before that comes first: what comes later is answered by
+    /// a reset.
+    pub(crate) fn receive_before_shut(&mut self, key: u32, sends: bool, receives: bool) {
+        let now = self.now;
+        let Some(p) = self.sockets.pair_mut(key).filter(|p| !p.is_shut()) else {
+            return;
+        };
+        let (other, is_last) = (
+            p.other,
+            (p.snd.is_shut() || !sends) && (p.rcv.is_shut() || !receives),
+        );
+        let comes = self
+            .sockets
+            .pair_mut(other)
+            .is_some_and(|q| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now));
+        if is_last && comes {
+            // As much as an end holds unread, which is little.
+            self.sockets.pass_on_urgent(other);
+            while self.move_piece(other) {}
+        }
     }
 
     /// What `key` sends meets an end of which both halves are shut down: both are reset.

@@ -178,6 +178,14 @@ impl Transfers<'_> {
         (snd_edge, rcv_consumed, flags): (u64, u64, EdgeFlags),
     ) -> Result<EdgesTaken, RequestError> {
         let now = self.now;
+        let shut = flags & (EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR);
+        if !shut.is_empty() {
+            let (sends, receives) = (
+                !shut.contains(EdgeFlags::SHUT_WR),
+                !shut.contains(EdgeFlags::SHUT_RD),
+            );
+            self.receive_before_shut(key, sends, receives);
+        }
         let claimed = ClaimedEdges {
             snd_edge,
             rcv_consumed,

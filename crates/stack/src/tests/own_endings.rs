@@ -4,9 +4,10 @@
 use super::off_path::GEOMETRY;
 use super::own_ends::{Own, flags};
 use super::single::Single;
+use super::streams::append;
 use crate::counters::EngineDrop;
 use longshore_hostif::adapter::UnderWay;
-use longshore_hostif::{EdgeFlags, Request, SocketId, SocketKind};
+use longshore_hostif::{Completion, EdgeFlags, Request, SocketId, SocketKind};
 
 const REFUSED: u16 = 111;
 const RESET: u16 = 104;
@@ -100,6 +101,55 @@ fn what_was_said_before_a_reset_in_the_same_turn_is_passed_on() {
         assert!(reported.flags.contains(EdgeFlags::PEER_FIN));
         assert_eq!(reported.errno, BROKEN_PIPE);
     }
+}
+
+/// Both halves of an end are shut down in the turn in which the other end has sent: what was sent
+/// before is there to be read, and what is sent after it is answered by a reset.
+#[test]
+fn what_was_sent_before_both_halves_are_shut_in_the_same_turn_comes() {
+    let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
+    for steps in [
+        vec![both],
+        vec![EdgeFlags::SHUT_RD, EdgeFlags::SHUT_WR],
+        vec![EdgeFlags::SHUT_WR, EdgeFlags::SHUT_RD],
+    ] {
+        let mut own = Own::new();
+        let (client, server) = (own.client, own.server);
+        let edge = own.single.write(client, 0, b"bye");
+        for shut in &steps {
+            own.single.says(server, 0, 0, *shut);
+        }
+        own.single.turn();
+        let (of_client, of_server) = own.reported();
+        assert_eq!(of_server.expect("bytes have come").rcv_edge, 3, "{steps:?}");
+        assert!(!flags(of_server).contains(EdgeFlags::DEAD), "{steps:?}");
+        assert!(!flags(of_client).contains(EdgeFlags::DEAD), "{steps:?}");
+        own.writes(client, edge, b"more");
+        assert!(flags(own.reported().0).contains(EdgeFlags::DEAD));
+    }
+}
+
+/// Of two urgent bytes in one turn the receiver is told one after the other: who stands at the first
+/// passes it as the second comes.
+#[test]
+fn urgent_bytes_of_one_turn_are_told_one_after_the_other() {
+    let mut own = Own::new();
+    let (client, server) = (own.client, own.server);
+    own.reported();
+    for edge in 1..=3 {
+        append(&own.single.arena, client.index, edge - 1, b"u");
+        own.single.ask(0, &urgent(client, edge));
+    }
+    own.single.turn();
+    let told = own.single.reported();
+    let marks: Vec<_> = told
+        .iter()
+        .filter_map(|one| match one {
+            Completion::Edges { socket, edges } if *socket == server => Some(edges.rcv_urgent),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(marks, [1, 2, 3]);
 }
 
 /// Both say that they send no more, and one closes without lingering, in one turn: there is nothing to
