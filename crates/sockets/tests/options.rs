@@ -140,6 +140,17 @@ fn of_version(newest: u16) -> (Engine, tempfile::TempDir) {
     (Engine::of_release(directory.path(), versions), directory)
 }
 
+/// An engine that is not told of a mark makes no room for it.
+#[test]
+fn a_mark_that_the_engine_is_not_told_of_is_half_of_the_buffer_at_most() {
+    for (version, expected) in [(13, 64 * 1024), (14, 1 << 20)] {
+        let (engine, _directory) = of_version(version);
+        let (a, _b) = Engine::pair(engine.join());
+        a.socket().options().set_low_water(1 << 20).unwrap();
+        assert_eq!(a.socket().options().low_water(), expected);
+    }
+}
+
 /// What an engine would not heed it is not told.
 #[test]
 fn an_engine_is_told_what_its_version_has() {
