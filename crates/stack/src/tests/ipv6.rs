@@ -395,6 +395,27 @@ fn an_echo_is_answered() {
     assert_eq!(sent(&mut single), []);
 }
 
+/// An answer that the port does not take is counted.
+#[test]
+fn an_answer_that_the_port_refuses_is_counted() {
+    let mut single = six();
+    let request = Icmpv6::EchoRequest {
+        identifier: 3,
+        sequence: 4,
+    };
+    let bytes = message(&request, PEER, OURS, b"data");
+    let refused = EngineDrop::PortRefused.name();
+    comes(&mut single, next_header::ICMPV6, &bytes);
+    assert_eq!(single.dropped(refused), 0);
+    let port = single.stack.port_mut();
+    while port
+        .send(&longshore_frames::TxFrame::whole(&[0; 60]))
+        .is_ok()
+    {}
+    comes(&mut single, next_header::ICMPV6, &bytes);
+    assert_eq!(single.dropped(refused), 1);
+}
+
 /// No error answers an error, or what came to a group.
 #[test]
 fn errors_answer_no_errors() {

@@ -119,6 +119,32 @@ fn an_error_about_a_connection_is_told_at_once_or_as_it_ends() {
     }
 }
 
+/// What its program is told of with an error, as of acknowledgments, it is not told of again.
+#[test]
+fn what_goes_with_an_error_is_told_once() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let socket = single.open(SocketKind::Stream);
+    single.set(socket, OptionName::ReceiveErrors, 1);
+    let mut next = connected(&mut single, socket);
+    let edge = single.write(socket, 0, b"data");
+    single.turn();
+    single.write(socket, edge, b"more");
+    single.turn();
+    single.discard_completions();
+    next.ack = next.ack.add(4);
+    single.segment(&next, &[]);
+    single.turn();
+    assert_eq!(single.told_of(socket), None, "so few wait for more");
+    let ports = (next.dst_port, next.src_port);
+    error(&mut single, unreachable::HOST, ports, next.ack);
+    single.turn();
+    assert_eq!(single.told_of(socket).map(|told| told.snd_acked), Some(4));
+    for _ in 0..20 {
+        single.turn_after(50_000);
+        assert_eq!(single.told_of(socket), None);
+    }
+}
+
 /// The longest payload of the segments that were sent.
 fn longest(single: &mut Single) -> usize {
     let sent = single.sent_with_payload();

@@ -3,8 +3,13 @@
 
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, Single};
+use crate::requests::From;
 use crate::{Account, Of};
-use longshore_hostif::{CONGESTION_NAMES, DatagramRecord, Features, HostSession, SocketKind};
+use longshore_hostif::adapter::{Batching, Immediate};
+use longshore_hostif::{
+    Arena, BlockFlags, CONGESTION_NAMES, DatagramRecord, Features, HostChannel, HostSession,
+    OpenFlags, Request, SocketId, SocketKind, SocketState,
+};
 use longshore_tcp::Congestion;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -98,6 +103,144 @@ fn a_user_has_its_share_of_output() {
     let turn = single.stack.counters.event_loop.turns;
     assert!(account.spent.left(Of::Output, turn) < 500);
     assert_eq!(account.spent.left(Of::Output, turn + 1), 500);
+}
+
+/// A program of this session, by what its engine knows of it.
+struct Other {
+    from: From,
+    arena: Arc<Arena>,
+}
+
+impl Other {
+    fn new(single: &mut Single) -> Self {
+        let (session, arena) = single.add_session(GEOMETRY, Features::empty());
+        let from = From {
+            session,
+            channel: 0,
+        };
+        Self { from, arena }
+    }
+
+    fn ask(&self, single: &mut Single, request: &Request) {
+        let none = Immediate::default();
+        single.stack.handle_request(self.from, request, &none);
+    }
+
+    fn open(&self, single: &mut Single) -> SocketId {
+        let free = &self.arena.header().free_sockets;
+        let index = free.pop(self.arena.socket_links()).unwrap().unwrap();
+        let block = self.arena.block(index);
+        let generation = block.begin(SocketState::Open, BlockFlags::empty());
+        let socket = SocketId { index, generation };
+        let (kind, flags) = (SocketKind::Stream, OpenFlags::empty());
+        let open = Request::Open {
+            socket,
+            kind,
+            flags,
+        };
+        self.ask(single, &open);
+        socket
+    }
+
+    fn connect(&self, single: &mut Single, socket: SocketId) {
+        let connect = Request::Connect {
+            socket,
+            tag: 1,
+            waiter: None,
+            peer: SocketAddr::new(CLIENT.into(), 9).into(),
+        };
+        self.ask(single, &connect);
+    }
+}
+
+/// Sockets that wait for their user's share are nobody's as their session is over, and are forgotten.
+#[test]
+fn sockets_that_wait_for_output_go_with_their_session() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.in_stack_mut().account = Some(Arc::new(Account::new(1_000)));
+    let peer = SocketAddr::new(CLIENT.into(), 9);
+    let stream = DatagramRecord::new(0, peer.into()).encode().repeat(200);
+    let sockets: Vec<_> = (0..8)
+        .map(|number| single.bind(SocketKind::Datagram, 1_000 + number))
+        .collect();
+    single.turn();
+    for socket in sockets {
+        single.write(socket, 0, &stream);
+    }
+    single.turn();
+    assert!(!single.in_stack().postponed.is_empty());
+    let keys = single.stack.endpoints.sockets.iter().map(|(key, _)| key);
+    let keys: Vec<u32> = keys.collect();
+    assert_eq!(keys.len(), 8);
+    for key in keys {
+        single.stack.lifecycle().close_unheld(key);
+    }
+    let session = single.session();
+    assert!(single.stack.lifecycle().close_session(session).is_some());
+    single.turn();
+    single.turn();
+    assert_eq!(single.stack.endpoints.sockets.len(), 0);
+}
+
+/// Connections that nobody has accepted are given up with their listener, some in each turn, and
+/// forgotten with their session: the next one, which has the same key, has sockets with the same
+/// blocks, which are others.
+#[test]
+fn what_a_session_has_given_up_is_nothing_of_the_next() {
+    const MANY: u16 = 200;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    for number in 0..MANY {
+        single.connect(number);
+    }
+    single.turn();
+    let sockets = single.stack.endpoints.sockets.iter();
+    let connections = sockets.filter(|(_, socket)| socket.id != listener);
+    let connections: Vec<_> = connections.map(|(key, socket)| (key, socket.id)).collect();
+    assert_eq!(connections.len(), usize::from(MANY));
+    single.close(listener);
+    for (key, _) in &connections {
+        single.stack.lifecycle().reset_unheld(*key);
+    }
+    single.turn();
+    assert_eq!(single.stack.endpoints.sockets.len(), 0);
+    assert!(single.stack.endpoints.sockets.given_up.are_any());
+    let session = single.session();
+    assert!(single.stack.lifecycle().close_session(session).is_some());
+    let next = Other::new(&mut single);
+    assert_eq!(next.from.session, session);
+    let opened: Vec<_> = (0..=MANY).map(|_| next.open(&mut single)).collect();
+    let same = connections.iter().filter(|(_, id)| opened.contains(id));
+    assert_eq!(same.count(), usize::from(MANY), "their blocks");
+    for socket in &opened {
+        next.connect(&mut single, *socket);
+    }
+    while single.stack.endpoints.sockets.given_up.are_any() {
+        single.turn();
+    }
+    for socket in opened {
+        let key = single.stack.endpoints.key_of(session, socket);
+        let connects = key.and_then(|key| single.stack.endpoints.sockets.get(key));
+        let is_over = connects.is_none_or(|socket| socket.kind.is_over());
+        assert!(!is_over, "it was reset");
+    }
+}
+
+/// What new sessions are told waits for more, where the operator has chosen that.
+#[test]
+fn descriptors_of_new_sessions_cross_in_batches_where_that_is_chosen() {
+    for batching in [None, Batching::fixed(8, 5_000)] {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.stack.settings.batching = batching;
+        let program = Other::new(&mut single);
+        let mut channel = HostChannel::new(program.arena.clone(), 0);
+        let socket = program.open(&mut single);
+        program.connect(&mut single, socket);
+        single.turn();
+        let is_told = channel.get().unwrap().is_some();
+        assert_eq!(is_told, batching.is_none());
+    }
 }
 
 /// Programs find in their memory which destinations are the engine's, how long packets may be, and

@@ -196,6 +196,23 @@ fn all_are_told_and_woken_if_nobody_accepts() {
     assert_eq!(asleep.after(LATE_US), (all(), others));
 }
 
+/// The connection that a process was told of, and that is gone, is told to all others at once.
+#[test]
+fn who_is_gone_leaves_its_connection_to_the_others() {
+    let mut asleep = Asleep::new();
+    asleep.connect(1);
+    asleep.accept(3);
+    asleep.sleep();
+    assert_eq!(asleep.connect(1), (vec![3], vec![3]));
+    let (session, listener) = (asleep.single.session(), asleep.listener);
+    let key = asleep.single.stack.endpoints.key_of(session, listener);
+    let mut lifecycle = asleep.single.stack.lifecycle();
+    lifecycle.forget_subscriber(key.expect("it listens"), 3);
+    let mut others = all();
+    others.retain(|channel| *channel != 3);
+    assert_eq!(asleep.after(10), (others.clone(), others));
+}
+
 #[test]
 fn more_than_are_known_to_sleep_wake_all() {
     let mut asleep = Asleep::new();

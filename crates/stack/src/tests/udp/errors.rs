@@ -4,11 +4,18 @@ use super::*;
 use crate::tests::questions::asks;
 use longshore_hostif::{ErrorReport, Query};
 
+/// What the narrow path takes.
+const NARROW: u16 = 600;
+
 /// An ICMP error about what the socket sent.
 fn error(udp: &mut Udp, code: u8) {
     let error = Icmpv4::Unreachable {
         code,
-        next_hop_mtu: 0,
+        next_hop_mtu: if code == unreachable::FRAGMENTATION_NEEDED {
+            NARROW
+        } else {
+            0
+        },
     };
     let mut message = vec![0; icmpv4::HEADER_LEN];
     message.extend(header_v4((SERVER, CLIENT), protocol::UDP, HOPS, 30));
@@ -168,4 +175,45 @@ fn a_datagram_that_is_too_long_is_reported_to_who_asks() {
         assert_eq!(report.to, SocketAddr::new(CLIENT.into(), port));
         assert!(report.offender.is_none() && quoted.is_empty());
     }
+}
+
+/// What was not sent since it may not be cut is a pending error, and a report to who asks: that is
+/// taken, and the error stays.
+#[test]
+fn the_error_of_a_datagram_that_is_too_long_outlives_its_report() {
+    const MESSAGE_SIZE: u32 = 90;
+    for asked in [false, true] {
+        let mut udp = Udp::new();
+        udp.single
+            .set(udp.socket, OptionName::ReceiveErrors, asked.into());
+        udp.sends(|record| record.path_mtu = PathMtu::Do, MTU);
+        let told = |udp: &Udp| {
+            let block = udp.single.arena.block(udp.socket.index);
+            [&block.errno, &block.errors].map(|word| word.load(Ordering::Relaxed))
+        };
+        assert_eq!(told(&udp), [MESSAGE_SIZE, asked.into()]);
+        let (_, bytes) = asks(&mut udp.single, udp.socket, Query::Error);
+        let report = ErrorReport::decode(&bytes);
+        assert_eq!(report.is_some(), asked);
+        assert_eq!(told(&udp), [MESSAGE_SIZE, 0]);
+    }
+}
+
+/// A report of what was too long says what its path takes, as far as that is known.
+#[test]
+fn a_report_of_what_was_too_long_says_what_its_path_takes() {
+    let mut udp = Udp::new();
+    error(&mut udp, unreachable::FRAGMENTATION_NEEDED);
+    udp.single.set(udp.socket, OptionName::ReceiveErrors, 1);
+    let too_long = Request::TooLong {
+        socket: udp.socket,
+        tag: 5,
+        waiter: None,
+        to: Udp::peer().into(),
+    };
+    udp.single.ask(0, &too_long);
+    udp.single.turn();
+    let (_, bytes) = asks(&mut udp.single, udp.socket, Query::Error);
+    let (report, _) = ErrorReport::decode(&bytes).expect("a report");
+    assert_eq!(report.info, u32::from(NARROW));
 }
