@@ -59,3 +59,6 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -624,3 +624,22 @@ fn processes_of_a_session_that_take_no_answers_are_looked_at_together() {
     let session = world.engine.programs.sessions.get(0).unwrap();
     assert_eq!(session.stalled, [0, 1]);
 }
+
+/// A process that breaks its ring is counted once, and served no more.
+#[test]
+fn a_process_that_breaks_its_ring_is_counted_and_served_no_more() {
+    let (mut world, mut host, _) = quiet();
+    let broken = |world: &Turned| world.engine.stack.counters.sessions.broken_channels;
+    // What counts from the beginning again takes back what was published.
+    let mut again = HostChannel::new(host.arena.clone(), host.channel.index());
+    ask(&mut host, 2);
+    world.run_pending();
+    assert_eq!((served(&host.arena, 0, 2), broken(&world)), (2, 0));
+    again.put(&TRIFLE).unwrap();
+    again.publish(&host.doorbell, false);
+    world.run_pending();
+    assert_eq!(broken(&world), 1);
+    ask(&mut host, 1);
+    world.run_pending();
+    assert_eq!((served(&host.arena, 0, 1), broken(&world)), (0, 1));
+}
