@@ -7,11 +7,13 @@ use super::ipv6::open;
 use super::off_path::{GEOMETRY, accepted};
 use super::own_ends::Own;
 use super::reconnect::connect;
-use super::single::{ISN, SERVER, Single, header};
+use super::single::{CLIENT, ISN, SERVER, Single, header};
 use crate::demux::Flow;
+use longshore_frames::Port;
 use longshore_hostif::{
-    Address, DatagramRecord, EdgeFlags, Features, SocketId, SocketKind, datagram_span,
+    Address, DatagramRecord, EdgeFlags, Features, Request, SocketId, SocketKind, datagram_span,
 };
+use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_testbed::packets;
 use longshore_wire::ipv6::Ipv6Header;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
@@ -114,16 +116,76 @@ fn the_next_attempt_is_from_the_address_that_was_chosen() {
         let mut different = ports.clone();
         different.dedup();
         assert_eq!(different.len(), 3, "{ports:?}");
+        assert_eq!(single.stack.counters.tcp.active_opens, 3);
     }
+}
+
+/// Linux: a socket that was bound to a port alone is bound to the address that it connects from.
+#[test]
+fn a_port_is_that_of_the_address_that_is_connected_from() {
+    let (mut single, peer) = six();
+    let socket = open(&mut single, SocketKind::Stream);
+    let any = "::".parse().unwrap();
+    assert_eq!(bind(&mut single, socket, any, PORT).0, 0);
+    assert_eq!(connects(&mut single, socket, peer.into()).0, 0);
+    let own = local(&single, socket).expect("it is bound").ip();
+    let others = ADDRESSES.map(|text| text.parse::<IpAddr>().unwrap());
+    let free = others.into_iter().find(|ip| *ip != own);
+    let other = open(&mut single, SocketKind::Stream);
+    let local = SocketAddr::new(free.expect("the other"), PORT).into();
+    let (tag, waiter) = (1, None);
+    single.discard_completions();
+    single.ask(
+        0,
+        &Request::Bind {
+            socket: other,
+            tag,
+            waiter,
+            local,
+        },
+    );
+    single.turn();
+    assert_eq!(single.answer(), Some(0));
+}
+
+/// Linux: EHOSTUNREACH, where nobody answers for the peer on the link.
+#[test]
+fn an_attempt_to_reach_nobody_on_the_link_fails() {
+    const UNREACHABLE: u16 = 113;
+    let (port, wire) = pair(&MemoryConfig::default());
+    let ends: (Box<dyn Port>, MemoryPort) = (Box::new(port), wire);
+    let mut single = Single::over(
+        ends,
+        &["10.0.0.1/24"],
+        false,
+        GEOMETRY,
+        1,
+        Features::empty(),
+    );
+    let socket = single.open(SocketKind::Stream);
+    connect(
+        &mut single,
+        socket,
+        SocketAddr::new(CLIENT.into(), PEER_PORT),
+    );
+    let told = (0..200).find_map(|_| {
+        single.turn_after(100_000);
+        let told = single.told_of(socket)?;
+        told.flags.contains(EdgeFlags::DEAD).then_some(told.errno)
+    });
+    assert_eq!(told, Some(UNREACHABLE));
 }
 
 /// The same within the engine, where a connection may be refused as it is asked for: each attempt has
 /// a port of its own, and the ports before it are free.
 #[test]
 fn the_next_attempt_within_the_engine_has_a_port_of_its_own() {
-    for turns in [false, true] {
+    for (turns, is_bound) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut single = Single::new(GEOMETRY, 1);
         let socket = single.open(SocketKind::Stream);
+        if is_bound {
+            assert_eq!(bind(&mut single, socket, SERVER.into(), 0).0, 0);
+        }
         let ports: Vec<u16> = (0..3)
             .map(|_| {
                 connect(&mut single, socket, own(81));
@@ -138,7 +200,7 @@ fn the_next_attempt_within_the_engine_has_a_port_of_its_own() {
         let mut different = ports.clone();
         different.dedup();
         // They are chosen by the time among others.
-        assert_eq!(different.len(), if turns { 3 } else { 1 }, "{ports:?}");
+        assert!(different.len() == 3 || !turns, "{ports:?}");
         single.turn();
         for port in ports {
             assert!(is_free(&mut single, SocketKind::Stream, port), "{port}");

@@ -128,11 +128,11 @@ fn what_goes_with_an_error_is_told_once() {
     let mut next = connected(&mut single, socket);
     let edge = single.write(socket, 0, b"data");
     single.turn();
-    single.write(socket, edge, b"more");
-    single.turn();
     single.discard_completions();
     next.ack = next.ack.add(4);
     single.segment(&next, &[]);
+    single.turn();
+    single.write(socket, edge, b"more");
     single.turn();
     assert_eq!(single.told_of(socket), None, "so few wait for more");
     let ports = (next.dst_port, next.src_port);

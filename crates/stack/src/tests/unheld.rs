@@ -84,3 +84,29 @@ fn listeners_and_datagram_sockets_are_gone_at_once() {
         }
     }
 }
+
+/// The same of what its process had closed before, and is still being delivered.
+#[test]
+fn what_is_being_delivered_is_given_up_with_a_reset() {
+    let (mut single, socket, key) = connection();
+    let snd_edge = single.write(socket, 0, b"not acknowledged");
+    single.ask(
+        0,
+        &longshore_hostif::Request::Close {
+            socket,
+            snd_edge,
+            rcv_consumed: 0,
+            linger: None,
+        },
+    );
+    single.turn();
+    let is = |all: &[longshore_wire::tcp::TcpHeader], flag: TcpFlags| {
+        all.iter().any(|header| header.flags.contains(flag))
+    };
+    let sent = single.sent();
+    assert!(is(&sent, TcpFlags::FIN) && !is(&sent, TcpFlags::RST));
+    single.stack.lifecycle().reset_unheld(key);
+    single.turn();
+    assert!(is(&single.sent(), TcpFlags::RST));
+    assert!(single.stack.endpoints.sockets.get(key).is_none());
+}
