@@ -21,14 +21,21 @@ impl Transfers<'_> {
             self.sockets.arm(key);
             return None;
         }
-        let mut moved = 0;
-        while moved < PIECES_A_TURN && self.move_piece(key) {
-            moved += 1;
-        }
+        let moved = self.move_a_turn(key);
         self.end_unread(key);
         self.note_done(key);
         self.pass_on_end(key);
         Some(moved)
+    }
+
+    /// Moves as many pieces of what `key` sends as are moved in one turn, if there are so many; how
+    /// many that were.
+    fn move_a_turn(&mut self, key: u32) -> usize {
+        let mut moved = 0;
+        while moved < PIECES_A_TURN && self.move_piece(key) {
+            moved += 1;
+        }
+        moved
     }
 
     /// So many pieces of what `key` sends were moved: its host is told what is new.
@@ -112,15 +119,14 @@ impl Transfers<'_> {
                 .is_some_and(|q| q.rcv.has_unreported_urgent())
         };
         if is_new(self.sockets) {
-            // What is urgent is no more than one end holds unread.
-            while self.move_piece(key) {}
+            self.move_a_turn(key);
             self.report_pair(other);
         }
     }
 
     /// The host of `key` shuts halves of it down, `sends` or `receives` no more. If it is the end of
-    /// both, what the other end has sent before that comes first: what comes later is answered by
-    /// a reset.
+    /// both, what the other end has sent before that comes first, as much as a turn moves: what
+    /// comes later is answered by a reset.
     pub(crate) fn receive_before_shut(&mut self, key: u32, sends: bool, receives: bool) {
         let now = self.now;
         let Some(p) = self.sockets.pair_mut(key).filter(|p| !p.is_shut()) else {
@@ -135,9 +141,8 @@ impl Transfers<'_> {
             .pair_mut(other)
             .is_some_and(|q| q.dead.is_none() && q.snd.unmoved() != 0 && !q.holds_back(now));
         if is_last && comes {
-            // As much as an end holds unread, which is little.
             self.sockets.pass_on_urgent(other);
-            while self.move_piece(other) {}
+            self.move_a_turn(other);
         }
     }
 
