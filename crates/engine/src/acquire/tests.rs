@@ -19,19 +19,19 @@ fn asks_for_an_address() -> Turned {
     })
 }
 
+/// The addresses that are told.
+fn addresses(world: &Turned) -> Vec<String> {
+    let all = world.engine.addresses();
+    all.iter().map(Cidr::to_string).collect()
+}
+
 #[test]
 fn an_engine_whose_addresses_are_typed_waits_for_none() {
     let mut world = Turned::new();
     let never = |_| panic!("nothing is missing");
     let acquired = world.engine.acquire(Duration::ZERO, Duration::ZERO, never);
     assert!(acquired.is_ok());
-    let own: Vec<String> = world
-        .engine
-        .addresses()
-        .iter()
-        .map(Cidr::to_string)
-        .collect();
-    assert_eq!(own, ["10.0.0.1/24"]);
+    assert_eq!(addresses(&world), ["10.0.0.1/24"]);
 }
 
 /// Its user is notified once that it takes long, and in the end what is missing.
@@ -73,13 +73,7 @@ fn addresses_of_the_link_are_not_among_those_that_are_told() {
     });
     // Until they are known to be nobody else's.
     (0..5).for_each(|_| world.later(1_000_000));
-    let own: Vec<String> = world
-        .engine
-        .addresses()
-        .iter()
-        .map(Cidr::to_string)
-        .collect();
-    assert_eq!(own, ["10.0.0.1/24", "fd00::1/64"]);
+    assert_eq!(addresses(&world), ["10.0.0.1/24", "fd00::1/64"]);
 }
 
 /// What was sent over the wire since the last look.

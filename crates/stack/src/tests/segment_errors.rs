@@ -4,13 +4,12 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::questions::asks;
 use super::reconnect::{PORT, connect, connected};
-use super::single::{CLIENT, FIRST_PORT, ISN, SERVER, Single, header};
+use super::single::{CLIENT, FIRST_PORT, ISN, NARROW, Single, header};
 use longshore_hostif::{
     EdgeFlags, ErrorReport, HostSession, OptionName, Query, SocketId, SocketKind,
 };
-use longshore_testbed::packets::{HOPS, header_v4};
 use longshore_wire::SeqNumber;
-use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
+use longshore_wire::icmpv4::unreachable;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
@@ -18,27 +17,14 @@ use std::sync::atomic::Ordering;
 
 const REFUSED: u32 = 111;
 const HOST_UNREACHABLE: u32 = 113;
-/// What the narrow path takes, and how much of that is no payload at least.
-const NARROW: u16 = 600;
+/// How much of a packet is no payload at least.
 const HEADERS: usize = 40;
 
 /// An ICMP error about a segment of ours, of which it quotes the first bytes.
 fn error(single: &mut Single, code: u8, ports: (u16, u16), seq: SeqNumber) {
-    let error = Icmpv4::Unreachable {
-        code,
-        next_hop_mtu: if code == unreachable::FRAGMENTATION_NEEDED {
-            NARROW
-        } else {
-            0
-        },
-    };
-    let mut message = vec![0; icmpv4::HEADER_LEN];
-    message.extend(header_v4((SERVER, CLIENT), protocol::TCP, HOPS, 1_400));
-    message.extend(ports.0.to_be_bytes());
-    message.extend(ports.1.to_be_bytes());
-    message.extend(seq.0.to_be_bytes());
-    error.emit(&mut message);
-    single.packet(protocol::ICMP, &message);
+    let ports = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
+    let quoted = [&ports[..], &seq.0.to_be_bytes()].concat();
+    single.error_about(protocol::TCP, &quoted, code);
 }
 
 /// The pending error and the reports that the block of a socket tells of.

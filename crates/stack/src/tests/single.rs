@@ -18,6 +18,7 @@ use longshore_ring::{Doorbell, EventfdSignaler};
 use longshore_tcp::Instant;
 use longshore_testbed::packets;
 use longshore_wire::SeqNumber;
+use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
 use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,6 +26,8 @@ use std::sync::Arc;
 
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// What a narrow path takes, as errors say.
+pub(super) const NARROW: u16 = 600;
 /// The most half-open connections that a listener has.
 pub(super) const HALF_OPEN: usize = 4_096;
 /// The first sequence number of each client.
@@ -376,6 +379,25 @@ impl Single {
     pub(super) fn segment(&mut self, header: &TcpHeader, payload: &[u8]) {
         let between = (CLIENT.into(), SERVER.into());
         self.frame_in(&packets::segment(between, header, payload));
+    }
+
+    /// An ICMP error about a packet of ours to the client, of which it quotes these first bytes.
+    pub(super) fn error_about(&mut self, protocol: u8, quoted: &[u8], code: u8) {
+        let is_narrow = code == unreachable::FRAGMENTATION_NEEDED;
+        let error = Icmpv4::Unreachable {
+            code,
+            next_hop_mtu: if is_narrow { NARROW } else { 0 },
+        };
+        let mut message = vec![0; icmpv4::HEADER_LEN];
+        message.extend(packets::header_v4(
+            (SERVER, CLIENT),
+            protocol,
+            packets::HOPS,
+            1_400,
+        ));
+        message.extend(quoted);
+        error.emit(&mut message);
+        self.packet(protocol::ICMP, &message);
     }
 
     /// A segment of client `number` comes, a SYN or what follows it.

@@ -12,9 +12,9 @@ use longshore_hostif::{
     Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges, OptionName, PathMtu, Request,
     STAMP_BYTES, SocketId, SocketKind, datagram_span,
 };
-use longshore_testbed::packets::{HOPS, header_v4};
+use longshore_testbed::packets::HOPS;
 use longshore_wire::checksum::Partial;
-use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
+use longshore_wire::icmpv4::unreachable;
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;

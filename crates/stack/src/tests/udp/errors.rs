@@ -2,29 +2,14 @@
 
 use super::*;
 use crate::tests::questions::asks;
+use crate::tests::single::NARROW;
 use longshore_hostif::{ErrorReport, Query};
-
-/// What the narrow path takes.
-const NARROW: u16 = 600;
 
 /// An ICMP error about what the socket sent.
 fn error(udp: &mut Udp, code: u8) {
-    let error = Icmpv4::Unreachable {
-        code,
-        next_hop_mtu: if code == unreachable::FRAGMENTATION_NEEDED {
-            NARROW
-        } else {
-            0
-        },
-    };
-    let mut message = vec![0; icmpv4::HEADER_LEN];
-    message.extend(header_v4((SERVER, CLIENT), protocol::UDP, HOPS, 30));
-    message.extend(PORT.to_be_bytes());
-    message.extend(PEER_PORT.to_be_bytes());
-    message.extend([0, 18, 0, 0]);
-    message.extend(b"quoted bytes");
-    error.emit(&mut message);
-    udp.single.packet(protocol::ICMP, &message);
+    let ports = [PORT.to_be_bytes(), PEER_PORT.to_be_bytes()].concat();
+    let quoted = [&ports[..], &[0, 18, 0, 0], b"quoted bytes"].concat();
+    udp.single.error_about(protocol::UDP, &quoted, code);
     udp.single.turn();
 }
 
