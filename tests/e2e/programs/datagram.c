@@ -277,6 +277,20 @@ static void many_messages_in_one_call(void) {
   }
 }
 
+/* A call that does not wait is not told that nothing will come: Linux says so to those that do. */
+static void nothing_comes_and_it_does_not_wait(void) {
+  TWO;
+  for (int how = SHUT_RD; how <= SHUT_RDWR; how += SHUT_RDWR - SHUT_RD) {
+    int fd = SYS(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
+    char c;
+    SYS(sendto(fd, "x", 1, 0, A(there)));
+    FAILS(shutdown(fd, how), ENOTCONN);
+    FAILS(recv(fd, &c, 1, 0), EAGAIN);
+    FAILS(recv(fd, &c, 1, 0), EAGAIN);
+    SYS(close(fd));
+  }
+}
+
 /* A peer with port 0 is none to be told of. */
 static void a_peer_without_a_port(void) {
   TWO;
@@ -568,6 +582,7 @@ const struct check CHECKS[] = {
     {"waiting_bytes", waiting_bytes},
     {"gathered_and_scattered", gathered_and_scattered},
     {"many_messages_in_one_call", many_messages_in_one_call},
+    {"nothing_comes_and_it_does_not_wait", nothing_comes_and_it_does_not_wait},
     {"a_peer_without_a_port", a_peer_without_a_port},
     {"time_left_for_many", time_left_for_many},
     {"readiness", readiness},

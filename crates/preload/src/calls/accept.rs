@@ -51,7 +51,7 @@ fn accept_ours(fd: c_int, addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>, flag
         if listener.is_datagram() {
             return Err(crate::calls::refused(libc::EOPNOTSUPP));
         }
-        wait_for_either(fd, &listener, 0, Way::In, Asked::Both, |asked| {
+        wait_for_either(fd, &listener, 0, Way::In, Asked::Both, |asked, _| {
             match held(|| accept_from_engine(fd, &listener, flags)) {
                 Ok((accepted, peer)) => {
                     let copied = peer.copy_out(addr, len);

@@ -191,12 +191,13 @@ pub(crate) fn wait_unless_nonblocking<T>(
     way: Way,
     mut attempt: impl FnMut() -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
-    wait_for_either(fd, socket, flags, way, Asked::Both, |_| attempt())
+    wait_for_either(fd, socket, flags, way, Asked::Both, |_, _| attempt())
 }
 
 /// As `wait_unless_nonblocking`, of what the kernel may have, too. It is asked whenever the call may end
 /// with nothing, and after each sleep, in which its descriptor is listened to; not with each look
-/// before that, and the first time only if `first` says so.
+/// before that, and the first time only if `first` says so. `attempt` is told whether the call waits
+/// by now, whatever becomes of O_NONBLOCK meanwhile.
 #[inline]
 pub(crate) fn wait_for_either<T>(
     fd: c_int,
@@ -204,23 +205,23 @@ pub(crate) fn wait_for_either<T>(
     flags: c_int,
     way: Way,
     first: Asked,
-    mut attempt: impl FnMut(Asked) -> Result<T, SocketError>,
+    mut attempt: impl FnMut(Asked, bool) -> Result<T, SocketError>,
 ) -> Result<T, SocketError> {
     // Of one that is taken to wait, the kernel is asked whether it does before it sleeps:
     // most often there is an answer first.
     let must_not = flags & libc::MSG_DONTWAIT != 0;
     let looks = !must_not && !noted_nonblocking(socket);
     let asked = if looks { first } else { Asked::Both };
-    match attempt(asked) {
+    match attempt(asked, false) {
         Err(SocketError::WouldBlock) if !must_not => {}
         other => return other,
     }
-    if looks && let Some(found) = socket.look_again(|| attempt(Asked::Engine))? {
+    if looks && let Some(found) = socket.look_again(|| attempt(Asked::Engine, false))? {
         return Ok(found);
     }
     if is_nonblocking(fd) {
         return match asked {
-            Asked::Engine => attempt(Asked::Both),
+            Asked::Engine => attempt(Asked::Both, false),
             Asked::Both => Err(SocketError::WouldBlock),
         };
     }
@@ -234,10 +235,10 @@ pub(crate) fn wait_for_either<T>(
     let mut is_first = also.is_some();
     let waited = socket.wait(also, wait_limit, || {
         let sleeps = std::mem::take(&mut is_first) && !signals::are_postponed();
-        attempt(if sleeps { Asked::Engine } else { Asked::Both })
+        attempt(if sleeps { Asked::Engine } else { Asked::Both }, true)
     });
     match waited {
-        Err(SocketError::TimedOut) if also.is_some() => match attempt(Asked::Both) {
+        Err(SocketError::TimedOut) if also.is_some() => match attempt(Asked::Both, true) {
             Err(SocketError::WouldBlock) => Err(SocketError::TimedOut),
             other => other,
         },

@@ -144,8 +144,7 @@ const KERNEL_FIRST: u32 = 16;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
     pub(crate) asked: Asked,
-    /// The call has found nothing before, and goes on: it waits, whatever becomes of O_NONBLOCK
-    /// meanwhile.
+    /// The call waits by now, whatever becomes of O_NONBLOCK meanwhile.
     waits: bool,
 }
 
@@ -158,19 +157,15 @@ pub(crate) fn next_datagram(
     flags: c_int,
     mut attempt: impl FnMut(Attempt) -> Result<Got, SocketError>,
 ) -> Result<Got, SocketError> {
-    let mut waits = false;
-    let mut attempt = |asked| {
-        let this = Attempt { asked, waits };
-        waits = true;
-        attempt(this)
-    };
     let in_a_row = OF_ENGINE.try_with(Cell::get).unwrap_or(0);
     let first = if in_a_row.is_multiple_of(KERNEL_FIRST) {
         Asked::Both
     } else {
         Asked::Engine
     };
-    let got = wait_for_either(fd, socket, flags, Way::In, first, &mut attempt)?;
+    let got = wait_for_either(fd, socket, flags, Way::In, first, |asked, waits| {
+        attempt(Attempt { asked, waits })
+    })?;
     let in_a_row = match got {
         Got::Engine(_) => in_a_row.wrapping_add(1),
         Got::Kernel(_) => 0,
