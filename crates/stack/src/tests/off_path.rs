@@ -3,14 +3,13 @@
 //! remembered for ever. It has no effect on the connections of others, costs a bounded part of
 //! memory and of what is sent, and is counted by its reason.
 
-use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
+use super::single::{CLIENT, FIRST_PORT, Single};
 use crate::session::{FEW_CHUNKS, SPARE_CHUNKS};
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, CHUNK, EdgeFlags, Geometry, Request, SocketId, SocketKind,
 };
-use longshore_testbed::packets::{HOPS, header_v4};
 use longshore_wire::SeqNumber;
-use longshore_wire::icmpv4::{self, Icmpv4, unreachable};
+use longshore_wire::icmpv4::unreachable;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::Ipv4Addr;
@@ -27,7 +26,6 @@ pub(super) const GEOMETRY: Geometry = Geometry {
 const MANY: u32 = 5_000;
 /// The least time between two challenges on a connection.
 const CHALLENGE_US: u64 = 500_000;
-const MTU: u16 = 600;
 
 /// The program's end of the connection that came in as number `which`, from 0.
 pub(super) fn accepted(single: &mut Single, listener: SocketId, which: u64) -> SocketId {
@@ -158,15 +156,7 @@ fn floods_of_fins_close_nothing_and_leave_nothing() {
 /// An error of a router about a packet of ours of `protocol` to `to`, of which it quotes
 /// these first bytes.
 fn too_big(single: &mut Single, protocol: u8, to: Ipv4Addr, quoted: [u8; 8]) {
-    let error = Icmpv4::Unreachable {
-        code: unreachable::FRAGMENTATION_NEEDED,
-        next_hop_mtu: MTU,
-    };
-    let mut message = vec![0; icmpv4::HEADER_LEN];
-    message.extend(header_v4((SERVER, to), protocol, HOPS, 1_400));
-    message.extend(quoted);
-    error.emit(&mut message);
-    single.packet(protocol::ICMP, &message);
+    single.error_about(protocol, to, &quoted, unreachable::FRAGMENTATION_NEEDED);
 }
 
 /// The ports and the sequence number of a segment of ours.

@@ -24,7 +24,7 @@ const HEADERS: usize = 40;
 fn error(single: &mut Single, code: u8, ports: (u16, u16), seq: SeqNumber) {
     let ports = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
     let quoted = [&ports[..], &seq.0.to_be_bytes()].concat();
-    single.error_about(protocol::TCP, &quoted, code);
+    single.error_about(protocol::TCP, CLIENT, &quoted, code);
 }
 
 /// The pending error and the reports that the block of a socket tells of.

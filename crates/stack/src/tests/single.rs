@@ -381,8 +381,9 @@ impl Single {
         self.frame_in(&packets::segment(between, header, payload));
     }
 
-    /// An ICMP error about a packet of ours to the client, of which it quotes these first bytes.
-    pub(super) fn error_about(&mut self, protocol: u8, quoted: &[u8], code: u8) {
+    /// An ICMP error about a packet of ours of `protocol` to `to`, of which it quotes these first
+    /// bytes.
+    pub(super) fn error_about(&mut self, protocol: u8, to: Ipv4Addr, quoted: &[u8], code: u8) {
         let is_narrow = code == unreachable::FRAGMENTATION_NEEDED;
         let error = Icmpv4::Unreachable {
             code,
@@ -390,7 +391,7 @@ impl Single {
         };
         let mut message = vec![0; icmpv4::HEADER_LEN];
         message.extend(packets::header_v4(
-            (SERVER, CLIENT),
+            (SERVER, to),
             protocol,
             packets::HOPS,
             1_400,

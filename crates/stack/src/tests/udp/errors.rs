@@ -9,7 +9,7 @@ use longshore_hostif::{ErrorReport, Query};
 fn error(udp: &mut Udp, code: u8) {
     let ports = [PORT.to_be_bytes(), PEER_PORT.to_be_bytes()].concat();
     let quoted = [&ports[..], &[0, 18, 0, 0], b"quoted bytes"].concat();
-    udp.single.error_about(protocol::UDP, &quoted, code);
+    udp.single.error_about(protocol::UDP, CLIENT, &quoted, code);
     udp.single.turn();
 }
 
