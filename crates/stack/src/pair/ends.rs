@@ -3,7 +3,6 @@
 
 use crate::pair_end::{PIECES_A_TURN, Pair, RESET};
 use crate::socket::Kind;
-use crate::sockets::Sockets;
 use crate::transfers::Transfers;
 use longshore_hostif::NONE;
 
@@ -113,12 +112,8 @@ impl Transfers<'_> {
             return;
         }
         self.sockets.pass_on_urgent(key);
-        let is_new = |sockets: &mut Sockets| {
-            sockets
-                .pair_mut(other)
-                .is_some_and(|q| q.rcv.has_unreported_urgent())
-        };
-        if is_new(self.sockets) {
+        let other_end = self.sockets.pair_mut(other);
+        if other_end.is_some_and(|q| q.rcv.has_unreported_urgent()) {
             self.move_a_turn(key);
             self.report_pair(other);
         }
