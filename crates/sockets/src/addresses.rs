@@ -155,11 +155,14 @@ impl<'a> Addresses<'a> {
                 .is_some_and(|local| local.ip().to_canonical().is_ipv4())
     }
 
-    /// Whether it is bound to an address of IPv6, and so reaches no others.
+    /// Whether it is bound to an address of IPv6, and so reaches no others. What a peer has given a
+    /// datagram socket is of that peer's version of IP alone.
     fn is_bound_to_v6(self) -> bool {
-        let is_v6 =
-            |local: SocketAddr| local.ip().to_canonical().is_ipv6() && !local.ip().is_unspecified();
-        self.local().is_some_and(is_v6)
+        let local = match self.socket.is_datagram() {
+            true => self.given_address(),
+            false => self.local().map(|local| local.ip()),
+        };
+        local.is_some_and(|ip| ip.to_canonical().is_ipv6() && !ip.is_unspecified())
     }
 
     /// Whether it reaches no address of IPv4.

@@ -142,7 +142,7 @@ impl<'a> Datagrams<'a> {
             self.socket.set_more_bits(more_bits::UNFINISHED);
             return Ok(len);
         }
-        let is_own = match self.send_begun(&begun) {
+        let may_be_refused = match self.send_begun(&begun) {
             Err(SocketError::WouldBlock) if was_begun => {
                 begun.bytes.truncate(before);
                 unfinished.insert(self.socket.id, begun);
@@ -154,7 +154,7 @@ impl<'a> Datagrams<'a> {
             }
         };
         drop(unfinished);
-        if is_own {
+        if may_be_refused {
             self.await_refusal();
         }
         Ok(len)
@@ -368,7 +368,8 @@ impl<'a> Datagrams<'a> {
         place.ok_or(SocketError::Refused(foreign))
     }
 
-    /// Says whether it goes to an address of the engine.
+    /// Says whether a refusal of it may be told of at once: it goes to an address of the engine, and
+    /// to no other than the peer, if there is one.
     fn write_record(
         self,
         record: &DatagramRecord,
@@ -385,11 +386,8 @@ impl<'a> Datagrams<'a> {
         }
         reserved.ask_for_stamp(span, stamped)?;
         reserved.commit(span, false)?;
-        let Some(to) = record
-            .peer
-            .get()
-            .or_else(|| self.socket.block().peer().get())
-        else {
+        let peer = || self.socket.block().peer().get();
+        let Some(to) = record.peer.get().or_else(peer) else {
             return Ok(false);
         };
         let (routes, ip) = (self.socket.host.routes(), to.ip().to_canonical());
@@ -397,10 +395,10 @@ impl<'a> Datagrams<'a> {
         if is_own {
             self.socket.host.under_way().note();
         }
-        Ok(is_own)
+        Ok(is_own && peer().is_none_or(|peer| peer == to))
     }
 
-    /// A datagram has left to an address of the engine. On Linux a refusal is there when the
+    /// A datagram has left of which a refusal may be told of at once. On Linux that is there when the
     /// call that has sent it returns, and so it is here for a program that is told of refusals,
     /// until one was taken: of a peer that is there each next datagram is not waited for.
     pub(crate) fn await_refusal(self) {

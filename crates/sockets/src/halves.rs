@@ -45,7 +45,10 @@ impl<'a> Halves<'a> {
     /// Whether it is a connection that both sides have ended, all of which has arrived.
     pub fn is_ended_by_both(self) -> bool {
         let both = BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
-        self.socket.block().flags().contains(both) && self.socket.send_stream().unacked_bytes() == 0
+        let has_arrived = || {
+            self.socket.send_stream().unacked_bytes() == 0 || self.socket.pair_end().has_all_gone()
+        };
+        self.socket.block().flags().contains(both) && has_arrived()
     }
 
     /// Whether a connection that both sides have ended is none any more to Linux: the peer has

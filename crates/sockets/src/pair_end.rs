@@ -30,6 +30,24 @@ pub struct PairEnd<'a> {
     socket: &'a Socket,
 }
 
+/// What is to be seen of the other end in its block.
+#[derive(Debug, Clone, Copy)]
+struct OtherEnd {
+    flags: BlockFlags,
+    /// How much it has written.
+    written: u64,
+    /// How much has arrived there.
+    arrived: u64,
+}
+
+impl OtherEnd {
+    /// Whether it writes no more.
+    fn ends(self) -> bool {
+        self.flags
+            .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED)
+    }
+}
+
 impl<'a> PairEnd<'a> {
     #[inline]
     pub(crate) fn of(socket: &'a Socket) -> Self {
@@ -44,26 +62,47 @@ impl<'a> PairEnd<'a> {
         }
     }
 
-    /// Whether the other end of a connection within the engine reads no more.
+    /// The other end of a connection within the engine, while it is that.
+    #[inline]
+    fn other(self) -> Option<OtherEnd> {
+        let other = self.socket.block().other_end()?;
+        let theirs = self.socket.host.session.get_block(other)?;
+        if theirs.other_end() != Some(self.socket.id.index) {
+            return None;
+        }
+        // Of an end that writes no more, all that it has written is seen.
+        let flags = theirs.flags();
+        Some(OtherEnd {
+            flags,
+            written: theirs.snd.edge.load(Ordering::Acquire),
+            arrived: theirs.rcv.edge.load(Ordering::Acquire),
+        })
+    }
+
+    /// How much has arrived here.
+    fn arrived(self) -> u64 {
+        self.socket.block().rcv.edge.load(Ordering::Acquire)
+    }
+
+    /// Whether the other end of a connection within the engine reads no more, or may have sent what
+    /// resets it, where this end neither reads nor writes any more.
+    #[inline]
     fn has_lost_reader(self) -> bool {
-        let Some(other) = self.socket.block().other_end() else {
+        if !self.socket.is_within() {
             return false;
-        };
-        self.socket
-            .host
-            .session
-            .get_block(other)
-            .is_none_or(|theirs| {
-                theirs.other_end() != Some(self.socket.id.index)
-                    || theirs
-                        .flags()
-                        .intersects(BlockFlags::SHUT_RD | BlockFlags::CLOSED)
-            })
+        }
+        let both = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR;
+        self.other().is_none_or(|other| {
+            other
+                .flags
+                .intersects(BlockFlags::SHUT_RD | BlockFlags::CLOSED)
+                || self.socket.block().flags().contains(both) && other.written > self.arrived()
+        })
     }
 
     /// Before a call that a reset would have end otherwise: if the other end is within the engine
-    /// and was closed, or reads no more, waits until the engine has passed that on, and what was
-    /// sent there in spite of it.
+    /// and may cause one, waits until the engine has passed on what it has done, and what was sent
+    /// there in spite of it.
     #[inline]
     pub fn await_reset(self) {
         if self.has_lost_reader() {
@@ -71,25 +110,31 @@ impl<'a> PairEnd<'a> {
         }
     }
 
-    /// Whether both ends of a connection within the engine send no more, and that of the other has not
-    /// come here.
-    fn has_end_coming(self) -> bool {
-        let flags = self.socket.block().flags();
-        if !flags.contains(BlockFlags::SHUT_WR) || flags.contains(BlockFlags::PEER_FIN) {
-            return false;
-        }
-        let other = self.socket.block().other_end();
-        let theirs = other.and_then(|other| self.socket.host.session.get_block(other));
-        theirs.is_some_and(|theirs| {
-            theirs.other_end() == Some(self.socket.id.index)
-                && theirs
-                    .flags()
-                    .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED)
+    /// Whether all that this end of a connection within the engine has written, and that it writes no
+    /// more, has arrived at the other.
+    pub(crate) fn has_all_gone(self) -> bool {
+        let written = self.socket.block().snd.edge.load(Ordering::Acquire);
+        self.other().is_some_and(|other| {
+            other.flags.contains(BlockFlags::PEER_FIN) && other.arrived >= written
         })
     }
 
+    /// Whether both ends of a connection within the engine send no more, and that has not arrived at
+    /// both.
+    fn has_end_coming(self) -> bool {
+        let flags = self.socket.block().flags();
+        if !flags.contains(BlockFlags::SHUT_WR) {
+            return false;
+        }
+        match (self.other(), flags.contains(BlockFlags::PEER_FIN)) {
+            (None, _) => false,
+            (Some(_), true) => !self.has_all_gone(),
+            (Some(other), false) => other.ends(),
+        }
+    }
+
     /// Before a call that fails once both ends have said that they send no more: if the other end is
-    /// within the engine and has said so last, waits until the engine has passed that on.
+    /// within the engine, waits until the engine has passed that on.
     pub(crate) fn await_end(self) {
         if self.has_end_coming() {
             self.socket.host.under_way().wait();
@@ -100,23 +145,16 @@ impl<'a> PairEnd<'a> {
     /// it writes no more, has not arrived here.
     fn coming(self) -> Option<u64> {
         let block = self.socket.block();
-        let other = block.other_end()?;
-        let theirs = self.socket.host.session.get_block(other)?;
-        if theirs.other_end() != Some(self.socket.id.index)
-            || block.state() != SocketState::Connected
-        {
+        let other = self.other()?;
+        if block.state() != SocketState::Connected {
             return None;
         }
-        let edge = theirs.snd.edge.load(Ordering::Acquire);
-        let ends = theirs
-            .flags()
-            .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED);
         let has_ended = block
             .flags()
             .intersects(BlockFlags::PEER_FIN | BlockFlags::SHUT_RD);
-        let is_coming = edge > block.rcv.edge.load(Ordering::Acquire) || (ends && !has_ended);
+        let is_coming = other.written > self.arrived() || (other.ends() && !has_ended);
         // The end counts as one more.
-        is_coming.then_some(edge + u64::from(ends))
+        is_coming.then_some(other.written + u64::from(other.ends()))
     }
 
     /// Whether there is more than `before`, and as much as a reader waits for.

@@ -90,6 +90,9 @@ impl Binding<'_> {
         // What is over gives back the port of its connection alone.
         let chosen = if is_over { Given::of(local) } else { given };
         socket.bound.bind(local, chosen);
+        // As Linux has it, and says so: with an address of IPv6 it is for IPv6 alone, also once the
+        // port has gone.
+        socket.options.v6_only |= local.is_ipv6() && !local.ip().is_unspecified();
         if kind == SocketKind::Datagram {
             socket.kind.become_datagram();
         }
@@ -212,6 +215,7 @@ impl Binding<'_> {
             .link
             .source_for(peer.ip())
             .ok_or(RequestError::Unreachable)?;
+        let bound = bound.map(|bound| socket.local_towards(bound, peer.ip()));
         let is_v4 = |local: SocketAddr| local.ip().to_canonical().is_ipv4();
         let why = match peer.ip() {
             // As Linux has it, of one of IPv6 that is bound to an address of IPv4.
@@ -222,20 +226,23 @@ impl Binding<'_> {
         if socket.bound.local().is_none() {
             socket.bind_datagram(key, &mut self.demux.udp, self.user, self.now)?;
         }
+        let was = socket.bound.local().ok_or(RequestError::Invalid)?;
+        let local = socket.local_towards(was, peer.ip());
         if let Kind::Datagram(d) = &mut socket.kind {
             d.peer = Some(peer);
         }
-        let local = socket.bound.local().ok_or(RequestError::Invalid)?;
         self.demux.udp.put_last(local.port(), key);
         let from_source = SocketAddr::new(source, local.port());
-        if local.ip().is_unspecified() {
-            // As Linux has it, it keeps that address with its next peers.
-            socket.bound.set_local(from_source);
-            self.demux.udp.move_to(from_source, key);
-        } else if !self.link.addresses.is_for_all(local.ip()) {
-            return Ok(as_family(local, v6));
+        if self.link.addresses.is_for_all(local.ip()) {
+            return Ok(as_family(from_source, v6));
         }
-        Ok(as_family(from_source, v6))
+        // As Linux has it, it keeps the address that was chosen with its next peers.
+        let now = match local.ip().is_unspecified() {
+            true => from_source,
+            false => local,
+        };
+        let shown = socket.stay_datagram(key, (was, now), &mut self.demux.udp);
+        Ok(as_family(shown, v6))
     }
 }
 
@@ -272,10 +279,11 @@ impl Sockets {
             bound
         } else {
             // Where it was connected, it was bound to the address of that.
-            SocketAddr::new(any_ip(other.options.ipv6), port)
+            let any = SocketAddr::new(any_ip(other.options.ipv6), port);
+            demux.tcp.move_to(any, key);
+            any
         };
         other.bound.forget_given();
-        demux.tcp.move_to(bound, key);
         if let Some(socket) = self.get_mut(key) {
             socket.bound.bind(bound, given);
             socket.bound.set_taken(true);

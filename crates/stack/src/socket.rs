@@ -183,6 +183,9 @@ pub(crate) struct Datagram {
     pub(crate) peer: Option<SocketAddr>,
     /// The address that its program has bound it to, while it has no port with it.
     pub(crate) without_port: Option<IpAddr>,
+    /// The address that it has had of a peer of IPv6, while it has a peer of IPv4: it shows that one,
+    /// and is there again with its next peer of IPv6.
+    pub(crate) of_ipv6: Option<Ipv6Addr>,
     pub(crate) rcv: Option<ReceiveStream>,
     pub(crate) rcv_edge: u64,
     pub(crate) rcv_consumed: u64,

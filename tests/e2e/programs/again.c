@@ -1413,6 +1413,74 @@ static void keeps_the_wildcard_of_ipv4(void) {
   }
 }
 
+/* A listener at an address of IPv6, disconnected, stays there, and leaves the wildcard of IPv4 to
+ * others. */
+static void disconnected_at_an_address_of_ipv6(void) {
+  struct sockaddr_in a = unserved_address(), all = address("0.0.0.0", 0);
+  struct sockaddr_in6 at = address6(my_ip6(), 0), named;
+  socklen_t n = sizeof named;
+  at.sin6_port = all.sin_port = a.sin_port;
+  int fd = stream6(), other = stream();
+  SYS(bind(fd, A(at)));
+  SYS(listen(fd, 8));
+  disconnect(fd);
+  SYS(getsockname(fd, (struct sockaddr *)&named, &n));
+  OK(memcmp(&named.sin6_addr, &at.sin6_addr, sizeof at.sin6_addr) == 0);
+  IS(named.sin6_port, at.sin6_port);
+  SYS(bind(other, A(all)));
+  FAILS(bind(stream6(), A(at)), EADDRINUSE);
+}
+
+/* A datagram socket of IPv6 that was connected by IPv6 sends by IPv4 when it is connected so, goes on
+ * showing the address that it had, and goes back. (What is answered by IPv4 Linux loses.) */
+static void connected_by_either_version(void) {
+  struct sockaddr_in6 local, to = address6(my_ip6(), 0), mapped = {.sin6_family = AF_INET6}, from;
+  struct sockaddr_in to4 = address(my_ip(), 0);
+  int far6 = SYS(socket(AF_INET6, SOCK_DGRAM, 0)), far4 = datagram();
+  int fd = SYS(socket(AF_INET6, SOCK_DGRAM, 0));
+  char c, text[INET6_ADDRSTRLEN] = "::ffff:";
+  SYS(bind(far6, A(to)));
+  SYS(bind(far4, A(to4)));
+  socklen_t n = sizeof to;
+  SYS(getsockname(far6, (struct sockaddr *)&to, &n));
+  to4 = name_of(far4);
+  OK(inet_ntop(AF_INET, &to4.sin_addr, text + 7, sizeof text - 7));
+  IS(inet_pton(AF_INET6, text, &mapped.sin6_addr), 1);
+  mapped.sin6_port = to4.sin_port;
+  SYS(connect(fd, A(to)));
+  for (int i = 0; i < 3; i++) {
+    SYS(connect(fd, A(mapped)));
+    n = sizeof local;
+    SYS(getsockname(fd, (struct sockaddr *)&local, &n));
+    OK(memcmp(&local.sin6_addr, &to.sin6_addr, sizeof to.sin6_addr) == 0);
+    IS(send(fd, "4", 1, 0), 1);
+    struct sockaddr_in from4;
+    n = sizeof from4;
+    IS(recvfrom(far4, &c, 1, 0, (struct sockaddr *)&from4, &n), 1);
+    OK(from4.sin_addr.s_addr == to4.sin_addr.s_addr);
+    IS(from4.sin_port, local.sin6_port);
+    SYS(connect(fd, A(to)));
+    IS(send(fd, "6", 1, 0), 1);
+    n = sizeof from;
+    IS(recvfrom(far6, &c, 1, 0, (struct sockaddr *)&from, &n), 1);
+    OK(memcmp(&from.sin6_addr, &to.sin6_addr, sizeof to.sin6_addr) == 0);
+    IS(from.sin6_port, local.sin6_port);
+    IS(sendto(far6, "7", 1, 0, A(from)), 1);
+    IS(recv(fd, &c, 1, 0), 1);
+    IS(c, '7');
+    IS(sendto(fd, "8", 1, 0, A(mapped)), 1);
+    n = sizeof from4;
+    IS(recvfrom(far4, &c, 1, 0, (struct sockaddr *)&from4, &n), 1);
+    OK(from4.sin_addr.s_addr == to4.sin_addr.s_addr);
+  }
+  disconnect(fd);
+  SYS(connect(fd, A(mapped)));
+  n = sizeof local;
+  SYS(getsockname(fd, (struct sockaddr *)&local, &n));
+  OK(memcmp(&local.sin6_addr, &mapped.sin6_addr, sizeof to.sin6_addr) == 0);
+  FAILS(connect(fd, A(to)), EAFNOSUPPORT);
+}
+
 /* What a child has disconnected is its parent's, too, and tells that of what becomes of it. */
 static void disconnected_by_a_child(void) {
   struct sockaddr_in to = unserved_address();
@@ -1507,6 +1575,8 @@ const struct check CHECKS[] = {
     {"version_after_a_refusal", version_after_a_refusal},
     {"counting_takes_no_error", counting_takes_no_error},
     {"reset_before_it_was_told_of", reset_before_it_was_told_of},
+    {"disconnected_at_an_address_of_ipv6", disconnected_at_an_address_of_ipv6},
+    {"connected_by_either_version", connected_by_either_version},
     {"disconnected_by_a_child", disconnected_by_a_child},
     {"keeps_the_wildcard_of_ipv4", keeps_the_wildcard_of_ipv4},
     {0, 0},

@@ -162,20 +162,68 @@ fn a_spent_socket_is_bound_by_a_port_of_its_own_alone() {
 }
 
 /// Linux: an address of IPv6 that a socket is bound to is one that it sends from, and one of
-/// IPv4 as well.
+/// IPv4 as well. What a datagram socket has of its peer it may leave.
 #[test]
 fn a_socket_of_ipv6_reaches_what_its_address_does() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::start(directory.path());
     let host = engine.join();
-    for (flags, local, is_mapped, reaches_v6_alone) in [
-        (OpenFlags::IPV6, None, false, false),
-        (OpenFlags::IPV6, Some("[::]:5"), false, false),
-        (OpenFlags::IPV6, Some("[fd00::1]:5"), false, true),
-        (OpenFlags::IPV6, Some("[::ffff:10.9.9.2]:5"), true, false),
-        (OpenFlags::empty(), Some("10.9.9.2:5"), false, false),
+    let (datagram, stream) = (SocketKind::Datagram, SocketKind::Stream);
+    for (kind, flags, local, is_given, is_mapped, reaches_v6_alone) in [
+        (datagram, OpenFlags::IPV6, None, false, false, false),
+        (
+            datagram,
+            OpenFlags::IPV6,
+            Some("[::]:5"),
+            false,
+            false,
+            false,
+        ),
+        (
+            datagram,
+            OpenFlags::IPV6,
+            Some("[fd00::1]:5"),
+            true,
+            false,
+            true,
+        ),
+        (
+            datagram,
+            OpenFlags::IPV6,
+            Some("[fd00::1]:5"),
+            false,
+            false,
+            false,
+        ),
+        (
+            stream,
+            OpenFlags::IPV6,
+            Some("[fd00::1]:5"),
+            false,
+            false,
+            true,
+        ),
+        (
+            datagram,
+            OpenFlags::IPV6,
+            Some("[::ffff:10.9.9.2]:5"),
+            true,
+            true,
+            false,
+        ),
+        (
+            datagram,
+            OpenFlags::empty(),
+            Some("10.9.9.2:5"),
+            true,
+            false,
+            false,
+        ),
     ] {
-        let socket = host.sockets().open(SocketKind::Datagram, flags, 0).unwrap();
+        let socket = host.sockets().open(kind, flags, 0).unwrap();
+        if is_given {
+            socket.block().set_flags(BlockFlags::ADDRESS_GIVEN);
+        }
         if let Some(local) = local {
             let local: SocketAddr = local.parse().unwrap();
             socket.block().set_local(local.into());

@@ -652,6 +652,16 @@ fn what_goes_to_the_engine_is_waited_for_by_those_that_are_told_of_refusals() {
             std::mem::forget(socket);
         }
     }
+    // Of what goes to another than its peer it is told nothing.
+    let socket = Engine::open(ignored.host, SocketKind::Datagram);
+    socket.block().set_flags(BlockFlags::BOUND);
+    socket.block().set_peer(loopback.into());
+    for (to, waits) in [(own, false), (loopback, true)] {
+        ignored.forget_hurry();
+        assert_eq!(send(&socket, b"x", Some(to)), Ok(1));
+        assert_eq!(ignored.is_hurried(), waits, "{to}");
+    }
+    std::mem::forget(socket);
     // One that was is waited for again.
     let socket = Engine::open(ignored.host, SocketKind::Datagram);
     socket.set_more_bits(more_bits::ASKS_FOR_ERRORS);

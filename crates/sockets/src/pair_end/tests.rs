@@ -97,7 +97,12 @@ fn the_last_end_is_coming_until_it_is_here() {
         (shut, shut, true),
         (closed, shut, true),
         (shut, both, true),
-        (shut, shut | BlockFlags::PEER_FIN, false),
+        (shut, shut | BlockFlags::PEER_FIN, true),
+        (
+            shut | BlockFlags::PEER_FIN,
+            shut | BlockFlags::PEER_FIN,
+            false,
+        ),
         (BlockFlags::SHUT_RD, shut, false),
     ] {
         let c = Within::new();
@@ -105,9 +110,19 @@ fn the_last_end_is_coming_until_it_is_here() {
         there.set_flags(theirs);
         here.set_flags(ours);
         assert_eq!(c.end().has_end_coming(), expected, "{theirs:?} {ours:?}");
+        // What was sent before the end has to have gone first.
+        here.snd.edge.store(1, Ordering::Relaxed);
+        let is_going = ours.contains(BlockFlags::PEER_FIN);
+        let expected = expected || is_going;
+        assert_eq!(c.end().has_end_coming(), expected, "{theirs:?} {ours:?}");
+        there.rcv.edge.store(1, Ordering::Relaxed);
+        let has_all = theirs.contains(BlockFlags::PEER_FIN);
+        assert_eq!(c.end().has_all_gone(), has_all, "{theirs:?} {ours:?}");
+        here.snd.edge.store(0, Ordering::Relaxed);
+        there.rcv.edge.store(0, Ordering::Relaxed);
         // Of another connection's end nothing comes here.
         there.set_other_end(c.reader().id().index + 1);
-        assert!(!c.end().has_end_coming());
+        assert!(!c.end().has_end_coming() && !c.end().has_all_gone());
         there.set_other_end(c.reader().id().index);
     }
 }

@@ -40,6 +40,10 @@ impl<'a> ReceiveStream<'a> {
     /// stream, an error, or that more may come.
     pub(super) fn end_of_stream(self) -> Result<(), SocketError> {
         let block = self.block;
+        // What has come to an end that is shut down is not waited for, but for a reset.
+        if block.flags().contains(BlockFlags::SHUT_RD) {
+            self.socket.pair_end().await_reset();
+        }
         // In the order opposite to that in which another thread or process writes them.
         let state = block.state();
         let has_failed = block.errno.load(Ordering::Acquire) != 0;

@@ -92,12 +92,10 @@ impl DatagramSender<'_> {
         if local.is_none() {
             socket.bind_datagram(key, udp, user, self.now).ok()?;
         }
-        let local = self
-            .link
-            .addresses
-            .own_or(record.own, socket.bound.local()?);
         // Each names its peer; of memory that was never written one could send without end.
         let remote = record.peer.get()?;
+        let local = socket.local_towards(socket.bound.local()?, remote.ip());
+        let local = self.link.addresses.own_or(record.own, local);
         let packets = match record.segment {
             0 => 1,
             segment => record.len.div_ceil(u32::from(segment)).max(1),
