@@ -109,6 +109,7 @@ impl Testbed {
         ] {
             self.set_up(namespace, device, number, last);
         }
+        host.await_link("eth0");
         host.ip(&format!(
             "route add default via 10.77.{number}.1 {}",
             self.metrics()

@@ -64,6 +64,18 @@ impl Namespace {
         ip(&format!("-n {} {words}", self.name));
     }
 
+    /// Waits until a link that was set up, as its other end was, is known to be up. Before that the
+    /// kernel may lose a datagram that is sent to an address of it, also within the host.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn await_link(&self, device: &str) {
+        crate::eventually(&format!("{device} is up"), || {
+            let state = ip(&format!("-n {} -oneline link show {device}", self.name));
+            state.contains(" state UP ").then_some(())
+        });
+    }
+
     /// Runs `work` on a thread of its own inside the namespace: sockets made
     /// there belong to it.
     ///
@@ -110,7 +122,8 @@ impl Drop for Namespace {
     }
 }
 
-fn ip(words: &str) {
+/// What `ip` says to these words.
+fn ip(words: &str) -> String {
     let output = Command::new("ip")
         .args(words.split_whitespace())
         .output()
@@ -120,6 +133,7 @@ fn ip(words: &str) {
         "ip {words} failed: {} (namespaces need root)",
         String::from_utf8_lossy(&output.stderr).trim()
     );
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn pids_in(name: &str) -> Vec<i32> {
