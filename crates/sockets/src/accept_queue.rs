@@ -83,8 +83,8 @@ impl<'a> AcceptQueue<'a> {
             .host
             .messages()
             .report_all([accepted, shut].into_iter(), Wake::Now)?;
-        // Those that wait are reset, and may be sockets of this session.
-        self.socket.host.under_way().note_done_to_own();
+        // Those that wait are reset.
+        self.socket.host.under_way().await_stopped();
         self.socket.wake_local();
         Ok(())
     }

@@ -346,7 +346,7 @@ impl Sockets {
             .arena
             .set_held(self.host.own_channel(), id.index, false);
         fence(Ordering::SeqCst);
-        // What waits at a listener is reset, and may be a socket of this session.
+        // What waits at a listener is reset.
         let other = block.other_end();
         let is_listening = block.state() == SocketState::Listening;
         let lives_on = marks & ALONE == 0
@@ -368,7 +368,7 @@ impl Sockets {
         let _ = self.host.messages().report_written(&request, 0);
         match other {
             Some(other) => self.host.under_way().note_done_to_pair(other),
-            None if is_listening => self.host.under_way().note_done_to_own(),
+            None if is_listening && !lives_on => self.host.under_way().await_stopped(),
             None => {}
         }
     }

@@ -156,8 +156,15 @@ impl UnderWay {
         }
     }
 
-    /// What was published last was done to connections whose other ends this process may have: a
-    /// listener's that wait.
+    /// What was published last stops a listener: waits until the connections at it that nobody has
+    /// accepted are reset. Their other ends, of whatever process, cannot know that something is under
+    /// way to them.
+    pub(crate) fn await_stopped(self) {
+        self.note_done_to_own();
+        self.await_own();
+    }
+
+    /// What was published last was done to connections whose other ends this process may have.
     pub(crate) fn note_done_to_own(self) {
         self.note();
         self.host.in_flight.note_done_to_own();

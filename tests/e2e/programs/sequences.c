@@ -1,6 +1,6 @@
-/* All sequences of up to three things that may be done to a connection within a host, to a new
- * stream or to a new datagram socket, of either version of IP, each with several series of calls that
- * look at it afterwards. Nothing is waited for in between. Once on the kernel and once on
+/* All sequences of up to three things that may be done to a connection within a host, to a listener
+ * or by those who call it, to a new stream or to a new datagram socket, of either version of IP, each
+ * with several series of calls that look at it afterwards. Nothing is waited for in between. Once on the kernel and once on
  * Longshore, and both are to be the same (tests/sequences.rs).
  *
  *     sequences KIND [ONLY]
@@ -13,6 +13,7 @@
 
 #include "sequences/connection.h"
 #include "sequences/fresh.h"
+#include "sequences/listener.h"
 
 enum { LONGEST = 3 };
 
@@ -30,6 +31,13 @@ static const struct look {
     {"epoll", look_epoll},
     {0},
 },
+  listener_looks[] = {
+    {"the state", look_at_state},
+    {"accept", look_accept},
+    {"call", look_call},
+    {"callers", look_at_callers},
+    {0},
+},
   fresh_looks[] = {
     {"the state", look_at_state},
     {"recv", look_recv_twice},
@@ -45,6 +53,7 @@ static const struct kind {
   int family, type;
 } kinds[] = {
     {"connection", make_scene, connection_operations, connection_looks, AF_INET, SOCK_STREAM},
+    {"listener", begin_listener, listener_operations, listener_looks, AF_INET, SOCK_STREAM},
     {"stream", begin_fresh, stream_operations, fresh_looks, AF_INET, SOCK_STREAM},
     {"stream of IPv6", begin_fresh, stream6_operations, fresh_looks, AF_INET6, SOCK_STREAM},
     {"datagrams", begin_fresh, datagram_operations, fresh_looks, AF_INET, SOCK_DGRAM},
@@ -60,6 +69,7 @@ static void end_sequence(void) {
   char buf[20];
   int fd;
   close(scene.epoll);
+  end_listener();
   close_hard(scene.fd);
   close_hard(scene.other);
   if (kind->type == SOCK_STREAM)

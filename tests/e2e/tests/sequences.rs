@@ -1,5 +1,5 @@
-//! What up to three operations, one after the other, make of a connection within a host, of a new
-//! stream or of a new datagram socket, and what several series of calls say of it right after: all
+//! What up to three operations, one after the other, make of a connection within a host, of a
+//! listener, of a new stream or of a new datagram socket, and what several series of calls say of it right after: all
 //! sequences give the same on the kernel and on Longshore (`programs/sequences.c`).
 //!
 //! `LONGSHORE_CASES` is a part of the names of the cases to run, all of which are printed then.
@@ -43,6 +43,21 @@ const DIFFER: &[Known] = &[
         &["we shut W", "we shut R", "urgent"],
         "",
         RESETS,
+    ),
+    (
+        "listener",
+        &["listen for one", "be called"],
+        "accept",
+        NO_ROOM,
+    ),
+    ("listener", &["shut W", "listen"], "call", INHERITS),
+    ("listener", &["shut W", "listen for one"], "call", INHERITS),
+    ("listener", &["shut both", "listen"], "call", INHERITS),
+    (
+        "listener",
+        &["shut both", "listen for one"],
+        "call",
+        INHERITS,
     ),
     ("datagrams", &["send", "disconnect"], "", KEPT_PORT),
     (
@@ -105,6 +120,11 @@ const IN_LINE: &str =
     "that the first of two urgent bytes was passed is known once somebody looks, and not before";
 
 const RESETS: &str = "of an urgent byte that resets the connection nothing is told beside that";
+
+const NO_ROOM: &str = "a caller for whom there was no room has its connection as soon as there is, on Linux a second later";
+
+const INHERITS: &str =
+    "what a socket was shut down for before it listens its connections are on Linux, too";
 
 const KEPT_PORT: &str =
     "a port that came with a send to nobody in particular stays when the socket is disconnected";
@@ -186,6 +206,11 @@ fn compare(kind: &'static str) {
 #[test]
 fn of_a_connection() {
     compare("connection");
+}
+
+#[test]
+fn of_a_listener() {
+    compare("listener");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::Engine;
 use crate::testing::fixture::{Ignored, socket_in};
-use crate::{Listener, Stream};
+use crate::{Half, Listener, Socket, Stream};
 use longshore_hostif::{BlockFlags, OwnersSignal, SocketKind, SocketState};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -58,6 +58,32 @@ fn calls_that_find_nothing_wait_for_what_is_under_way() {
         ignored.under_way().note();
         socket.pair_end().await_reset();
         assert!(!ignored.is_hurried());
+    }
+}
+
+/// A listener that is closed, or shut down for reading, takes its callers with it: both calls wait
+/// until the engine knows. Closing what does not listen waits for nothing.
+#[test]
+fn what_stops_a_listener_waits_for_the_engine() {
+    use SocketState::{Connected, Listening};
+    type Stops = fn(Socket);
+    let closes: Stops = drop;
+    let shuts: Stops = |socket| {
+        socket.halves().shut_down(Half::Read).unwrap();
+        std::mem::forget(socket);
+    };
+    for (state, stops, waits) in [
+        (Listening, closes, true),
+        (Listening, shuts, true),
+        (Connected, closes, false),
+        (Connected, shuts, false),
+    ] {
+        let ignored = Ignored::new();
+        let socket = Engine::open(ignored.host, SocketKind::Stream);
+        socket.block().set_state(state);
+        ignored.forget_hurry();
+        let ((), took) = time_of(|| stops(socket));
+        assert_eq!(took >= LONGEST, waits, "{state:?}: {took:?}");
     }
 }
 
