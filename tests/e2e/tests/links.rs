@@ -333,6 +333,40 @@ fn processes_that_fork_and_are_killed() {
     });
 }
 
+/// A program that ends while a socket of its own is in a message that nobody receives: its launcher
+/// ends when the socket has been closed, though nothing tells it of that.
+#[test]
+fn a_socket_that_nobody_receives() {
+    const PASSES: &str = "import array, socket, sys
+connected = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+connected.sendall(b'here')
+here, there = socket.socketpair()
+fds = array.array('i', [connected.fileno()])
+here.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+";
+    scenario(|bed| {
+        let (far, near, peer) = (bed.host(0), bed.host(1), bed.peer());
+        let engine = engine(bed, &far);
+        let program = bed.file("passes.py", PASSES);
+        let listener = peer
+            .namespace()
+            .enter(|| std::net::TcpListener::bind((far.gateway(), 7)))
+            .expect("listen");
+        let passes = cmd(bed, &near, &far, PYTHON)
+            .arg(&program)
+            .args([far.gateway().to_string(), "7".to_owned()])
+            .timeout(Duration::from_secs(60))
+            .spawn();
+        let (mut stream, _) = listener.accept().expect("accept");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("the end");
+        assert_eq!(bytes, b"here");
+        let end = passes.wait();
+        assert!(end.status.success(), "{end:?}");
+        is_empty(&engine);
+    });
+}
+
 /// Whether a connection has ended.
 fn is_over(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).expect("nonblocking");

@@ -185,7 +185,8 @@ impl Agent {
         self.relay.hand_over_waiting()?;
         self.publish();
         self.relay.link.send()?;
-        if !took && !handled {
+        // What is cared for may have been the last of it, and then nothing wakes this any more.
+        if !took && !handled && !self.is_finished() {
             self.sleep()?;
         } else {
             self.take_events(Some(Duration::ZERO))?;
