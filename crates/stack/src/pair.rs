@@ -121,7 +121,11 @@ impl Admission<'_> {
             && !l.listener.may_establish()
         {
             l.queue.push_entering(key);
-            return socket.mark_entering(&self.endpoints.sessions);
+            socket.mark_entering(&self.endpoints.sessions);
+            if let Some(p) = self.endpoints.sockets.pair_mut(key) {
+                p.deferral.stand_in_line();
+            }
+            return;
         }
         if self.meet(key, client, (listener, server), of).is_none() {
             self.endpoints
@@ -159,6 +163,7 @@ impl Admission<'_> {
             p.other = other;
             p.connecting = false;
             p.listener = None;
+            p.deferral.end();
         }
         let mut transfers = self.transfers();
         transfers.name_ends(key, other);
@@ -248,9 +253,6 @@ impl Admission<'_> {
         };
         if p.dead.is_none() && p.deferral.is_over(now, p.snd.has_begun()) {
             self.enter_listener(key);
-            if let Some(p) = self.endpoints.sockets.pair_mut(key) {
-                p.deferral.end();
-            }
         }
         self.endpoints.sockets.arm(key);
     }
@@ -262,6 +264,7 @@ impl Sockets {
         if let Some(p) = self.pair_mut(key) {
             p.dead = Some(if p.connecting { 111 } else { RESET });
             p.listener = None;
+            p.deferral.end();
         }
         self.leave_table(key, demux);
         self.touch(key);

@@ -184,7 +184,9 @@ impl Transfers<'_> {
         }
         let other = p.other;
         let other_reads = matches!(self.sockets.get(other).map(|s| &s.kind), Some(Kind::Pair(q)) if q.dead.is_none());
-        if p.snd.unmoved() != 0 && p.dead.is_none() && other_reads {
+        let is_awaited = other_reads && p.snd.unmoved() != 0;
+        // One that has not been let through has all it has said still to say.
+        if p.dead.is_none() && (is_awaited || p.deferral.is_under_way()) {
             if !self.sockets.is_given_up(key, self.now) {
                 return false;
             }

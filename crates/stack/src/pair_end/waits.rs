@@ -11,6 +11,8 @@ use longshore_tcp::Instant;
 pub(crate) struct Deferral {
     until: Option<Instant>,
     has_been: bool,
+    /// It is over, but for room in its listener's queue.
+    stands_in_line: bool,
 }
 
 impl Deferral {
@@ -26,19 +28,26 @@ impl Deferral {
         self.until.is_some()
     }
 
-    /// Whether it is deferred, and its time is up at `now`, or there is something to read.
+    /// Whether it is to be let through to its listener, as its time is up at `now`, or there is
+    /// something to read.
     pub(crate) fn is_over(&self, now: Instant, has_begun: bool) -> bool {
-        self.until.is_some_and(|until| has_begun || now >= until)
+        self.deadline()
+            .is_some_and(|until| has_begun || now >= until)
     }
 
-    /// When it is over at the latest, if it is deferred.
+    /// When it is over at the latest, if it is deferred and does not stand in line.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.until
+        self.until.filter(|_| !self.stands_in_line)
     }
 
-    /// Its listener has been told.
+    /// Its listener has no room for it: it is let through when there is some.
+    pub(crate) fn stand_in_line(&mut self) {
+        self.stands_in_line = self.until.is_some();
+    }
+
+    /// Its listener has been told, or there is none.
     pub(crate) fn end(&mut self) {
-        self.until = None;
+        (self.until, self.stands_in_line) = (None, false);
     }
 
     /// Whether it ever was deferred: its host may have written ranges of files, as it was not

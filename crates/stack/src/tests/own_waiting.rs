@@ -2,9 +2,9 @@
 //! a listener waits for, a client in line; and what is counted of the bytes that go over.
 
 use super::off_path::{GEOMETRY, accepted};
-use super::own_ends::Own;
+use super::own_ends::{Own, flags, last_of};
 use super::single::Single;
-use super::streams::append;
+use super::streams::{append, copy_out};
 use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId, SocketKind};
 
 const TICK_US: u64 = 1_100;
@@ -108,6 +108,110 @@ fn a_deferred_end_is_handed_over_after_its_seconds() {
         Some(50_000)
     );
     assert_eq!(single.stack.counters.own_bytes.lent, 0);
+}
+
+/// Linux: a connection whose first data finds the accept queue full enters it when there is room. Until
+/// then its client may close, or is reset if the listener goes.
+#[test]
+fn a_deferred_end_stands_in_line_for_room() {
+    #[derive(Debug, PartialEq)]
+    enum Then {
+        HasRoom,
+        Closes,
+        LosesListener,
+    }
+    for then in [Then::HasRoom, Then::Closes, Then::LosesListener] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.bind(SocketKind::Stream, 80);
+        single.set(listener, OptionName::DeferAccept, 2);
+        single.listen_at(listener, 0);
+        let clients = [(); 2].map(|()| {
+            let client = single.open(SocketKind::Stream);
+            single.connect_to_own(client);
+            single.turn();
+            client
+        });
+        single.discard_completions();
+        let edges = clients.map(|client| {
+            let edge = single.write(client, 0, b"a question");
+            (0..2).for_each(|_| single.turn());
+            edge
+        });
+        let told = single.reported();
+        assert_eq!(
+            last_of(&told, listener).map(|edges| edges.rcv_edge),
+            Some(64)
+        );
+        assert!(!flags(last_of(&told, clients[1])).contains(EdgeFlags::DEAD));
+        // It has no time to wait for any more.
+        single.turn_after(3_000_000);
+        assert_eq!(single.stack.next_timeout(), None);
+        match then {
+            Then::HasRoom => {}
+            Then::Closes => {
+                let close = Request::Close {
+                    socket: clients[1],
+                    snd_edge: edges[1],
+                    rcv_consumed: 0,
+                    linger: None,
+                };
+                single.ask(0, &close);
+                single.turn();
+            }
+            Then::LosesListener => {
+                single.close(listener);
+                (0..2).for_each(|_| single.turn());
+                let told = single.told_of(clients[1]).expect("it is reset");
+                assert_eq!(
+                    (told.flags & EdgeFlags::DEAD, told.errno),
+                    (EdgeFlags::DEAD, RESET)
+                );
+                continue;
+            }
+        }
+        single.edges(listener, 64, EdgeFlags::empty());
+        (0..2).for_each(|_| single.turn());
+        let told = single.told_of(listener).expect("it has entered");
+        assert_eq!(told.rcv_edge, 128, "{then:?}");
+        let server = accepted(&mut single, listener, 1);
+        let mut got = [0; 10];
+        copy_out(&single.arena, server.index, 0, &mut got);
+        assert_eq!(&got, b"a question", "{then:?}");
+        single.edges(listener, 128, EdgeFlags::empty());
+        (0..2).for_each(|_| single.turn());
+        single.write(server, 0, b"an answer");
+        (0..2).for_each(|_| single.turn());
+        let (client, server) = {
+            let told = single.reported();
+            (last_of(&told, clients[1]), last_of(&told, server))
+        };
+        match then {
+            Then::Closes => assert!(flags(server).contains(EdgeFlags::DEAD)),
+            _ => assert_eq!(client.map(|edges| edges.rcv_edge), Some(9)),
+        }
+    }
+}
+
+/// A deferred end that was handed over is one like any other: what is written to it when its other end is
+/// gone is answered by a reset, and it has nothing to wait for.
+#[test]
+fn a_deferred_end_that_was_handed_over_may_lose_its_other_end() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.set(listener, OptionName::DeferAccept, 2);
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    (0..3).for_each(|_| single.turn_after(1_000_000 + TICK_US));
+    let server = accepted(&mut single, listener, 0);
+    single.edges(listener, 64, EdgeFlags::empty());
+    single.turn();
+    assert_eq!(single.stack.next_timeout(), None);
+    single.close(server);
+    single.turn();
+    single.discard_completions();
+    single.write(client, 0, b"hello?");
+    single.turn();
+    assert!(flags(single.told_of(client)).contains(EdgeFlags::DEAD));
 }
 
 /// As on Linux, shutting a half down ends an attempt to connect.
