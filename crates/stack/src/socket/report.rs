@@ -25,11 +25,11 @@ impl Connection {
         let mut errno = 0;
         if let Some(error) = self.tcb.error() {
             flags |= EdgeFlags::DEAD;
-            errno = if self.unreachable && error == Error::Aborted {
-                113
-            } else {
-                error.errno()
+            let error = match self.unreachable {
+                true => Error::HostUnreachable,
+                false => error,
             };
+            errno = error.errno();
         }
         Edges {
             rcv_edge: self.tcb.rcv_edge(),
@@ -265,8 +265,7 @@ impl Socket {
             p.room_in_all.min(self.options.receive_buffer),
         );
         let (reported, written) = (p.reported, p.snd.edge());
-        let has_lowat = self.options.have_lowat();
-        let has_sent = has_lowat && {
+        let has_sent = self.options.have_lowat() && {
             let s = sessions.get(self.session);
             // There are no buffers between the two ends: what is not sent ends at the mark.
             let not_sent = || self.options.not_sent(p.snd.moved(), 0);
@@ -283,7 +282,7 @@ impl Socket {
         let is_urgent = p.rcv.report_urgent();
         self.note_reported(now);
         if let Some(s) = sessions.get_mut(self.session) {
-            let is_awaited = is_urgent || has_sent || !has_lowat;
+            let is_awaited = is_urgent || has_sent;
             if !is_awaited && marks.is_too_little(s, self.id, (&reported, written), &edges, None) {
                 s.host.without_waking(|host| self.put_edges(host, edges));
                 return true;

@@ -2,10 +2,12 @@
 
 use super::off_path::{GEOMETRY, accepted};
 use super::single::Single;
+use super::streams::append;
 use crate::host::{Defaults, Host};
 use crate::socket::Kind;
 use longshore_hostif::{
-    ACCEPT_RECORD, BlockFlags, Delimiter, EdgeFlags, MessageRule, OptionName, SocketId, SocketKind,
+    ACCEPT_RECORD, BlockFlags, Delimiter, EdgeFlags, LengthPrefix, MessageRule, OptionName,
+    Request, SocketId, SocketKind,
 };
 use longshore_ring::Sleep;
 use longshore_tcp::{FastOpenKey, Instant};
@@ -86,6 +88,12 @@ impl Sleeper {
         let reported = self.single.told_of(self.socket).expect("all is told");
         assert_eq!(reported.rcv_edge, self.sent as u64);
         self.is_awake()
+    }
+
+    /// Bytes that it has sent on the wire since it was last asked.
+    fn sends(&mut self) -> u64 {
+        let sent = self.single.sent_with_payload();
+        sent.iter().map(|sent| sent.payload.len() as u64).sum()
     }
 
     fn sleep(&self) {
@@ -176,6 +184,139 @@ fn a_piece_of_a_message_waits_for_its_end_or_its_time() {
         assert!(!sleeper.is_awake(), "{options:?}");
         (0..3).for_each(|_| sleeper.single.turn_after(1_000 * WITHIN_MS));
         assert_eq!(sleeper.is_awake(), wakes, "{options:?} {is_read}");
+    }
+}
+
+/// Who was woken for a message, or for a piece of one that had waited long enough, is not woken again
+/// for the same bytes.
+#[test]
+fn nobody_is_woken_twice_for_the_same_bytes() {
+    const WITHIN_MS: u64 = 20;
+    // Each byte is 7, and so is the length: a message has 28 bytes.
+    let rule = MessageRule::Length(LengthPrefix {
+        offset: 0,
+        width: 1,
+        is_little_endian: false,
+        adjustment: 20,
+        maximum: 100,
+    });
+    let options = [
+        (OptionName::ReceiveMessages, rule.encode()),
+        (OptionName::ReceiveMessagesWithin, WITHIN_MS),
+    ];
+    for is_whole in [true, false] {
+        let mut sleeper = Sleeper::new(true, &options);
+        assert!(!sleeper.is_woken_by(10, TcpFlags::PSH));
+        if is_whole {
+            assert!(sleeper.is_woken_by(20, TcpFlags::PSH));
+        } else {
+            (0..3).for_each(|_| sleeper.single.turn_after(1_000 * WITHIN_MS));
+            assert!(sleeper.is_awake());
+        }
+        sleeper.sleep();
+        (0..5).for_each(|_| sleeper.single.turn_after(1_000 * WITHIN_MS));
+        assert!(!sleeper.is_awake(), "{is_whole}");
+    }
+}
+
+/// TCP_NOTSENT_LOWAT: who is held up by the mark is woken when less than half of it is left, though no
+/// quarter of the buffer has become free, and whatever else it waits for.
+#[test]
+fn a_writer_is_woken_when_little_is_left_to_be_sent() {
+    const LOWAT: u32 = 4_000;
+    const WRITTEN: u64 = 60_000;
+    let not_sent = (OptionName::NotSentLowat, u64::from(LOWAT));
+    let receive = (OptionName::ReceiveLowWater, MARK as u64);
+    // Within the engine so much goes to who does not read.
+    let buffer = (OptionName::SendBuffer, 160_000);
+    let room = 50_000;
+    for (over_the_wire, waits_for_both) in
+        [(true, false), (true, true), (false, false), (false, true)]
+    {
+        let marks = [not_sent, buffer, receive];
+        let marks = &marks[..if waits_for_both { 3 } else { 2 }];
+        let mut sleeper = Sleeper::new(over_the_wire, marks);
+        let arena = Arc::clone(&sleeper.single.arena);
+        let block = arena.block(sleeper.socket.index);
+        block.snd.low_water.store(LOWAT, Ordering::Relaxed);
+        sleeper
+            .single
+            .write(sleeper.socket, 0, &vec![7; WRITTEN as usize]);
+        (0..2).for_each(|_| sleeper.single.turn());
+        sleeper.single.discard_completions();
+        sleeper.sleep();
+        let mut sent = match over_the_wire {
+            true => sleeper.sends(),
+            false => room,
+        };
+        let mut acked = 0;
+        while (WRITTEN - sent) >= u64::from(LOWAT) / 2 {
+            assert!(
+                !sleeper.is_awake(),
+                "{over_the_wire} {waits_for_both} {sent}"
+            );
+            acked += 536;
+            // Too little to read comes with it.
+            let little = usize::from(waits_for_both);
+            match sleeper.peer.clone() {
+                Ok(next) => {
+                    let header = TcpHeader {
+                        seq: next.seq.add(sleeper.sent as u32),
+                        ack: next.ack.add(acked as u32),
+                        ..next
+                    };
+                    sleeper.single.segment(&header, &[7; 1][..little]);
+                    sleeper.single.turn();
+                    sent += sleeper.sends();
+                }
+                Err(client) => {
+                    let at = sleeper.sent as u64;
+                    let edge = append(&arena, client.index, at, &[7; 1][..little]);
+                    sleeper.single.says(client, edge, acked, EdgeFlags::PUSH);
+                    (0..2).for_each(|_| sleeper.single.turn());
+                    sent = room + acked;
+                }
+            }
+            sleeper.sent += little;
+            sleeper.single.discard_completions();
+        }
+        assert!(
+            acked < buffer.1 / 4,
+            "less than who waits for room is told of"
+        );
+        assert!(sleeper.is_awake(), "{over_the_wire} {waits_for_both}");
+    }
+}
+
+/// Urgent data is no matter of how much it is.
+#[test]
+fn a_reader_is_woken_for_urgent_data_below_its_mark() {
+    for over_the_wire in [true, false] {
+        let mark = [(OptionName::ReceiveLowWater, MARK as u64)];
+        let mut sleeper = Sleeper::new(over_the_wire, &mark);
+        assert!(!sleeper.is_woken_by(1, TcpFlags::PSH));
+        match sleeper.peer.clone() {
+            Ok(next) => {
+                let header = TcpHeader {
+                    seq: next.seq.add(1),
+                    flags: TcpFlags::ACK | TcpFlags::URG,
+                    urgent: 1,
+                    ..next
+                };
+                sleeper.single.segment(&header, b"!");
+            }
+            Err(client) => {
+                let snd_edge = append(&sleeper.single.arena, client.index, 1, b"!");
+                let urgent = Request::Urgent {
+                    socket: client,
+                    snd_edge,
+                    rcv_consumed: 0,
+                };
+                sleeper.single.ask(0, &urgent);
+            }
+        }
+        (0..2).for_each(|_| sleeper.single.turn());
+        assert!(sleeper.is_awake(), "{over_the_wire}");
     }
 }
 
@@ -366,20 +507,32 @@ fn a_small_send_buffer_is_one_of_memory() {
     }
 }
 
-/// A quarter of a small send buffer may be more than all that it holds.
+/// A quarter of a small send buffer may be more than all that it holds; of a large one it never is,
+/// however full that is.
 #[test]
 fn who_is_short_of_memory_is_told_of_each_acknowledgment() {
+    for (buffer, writes) in [
+        (4_608, [(400, None), (2_400, Some(500))]),
+        (100_000, [(400, None), (95_000, None)]),
+    ] {
+        acknowledges(buffer, &writes);
+    }
+}
+
+/// A program with a send buffer of so many bytes writes so much, one after the other, of which a little
+/// is acknowledged; how much of that it is told of.
+fn acknowledges(buffer: u64, writes: &[(usize, Option<u64>)]) {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.listen();
     single.turn();
     let peer = single.connect(0);
     single.turn();
     let socket = accepted(&mut single, listener, 0);
-    single.set(socket, OptionName::SendBuffer, 4_608);
+    single.set(socket, OptionName::SendBuffer, buffer);
     single.set(socket, OptionName::NoDelay, 1);
     single.turn();
     let mut acked = 0;
-    for (written, told) in [(400, None), (2_400, Some(500))] {
+    for &(written, told) in writes {
         let before = acked;
         single.write(socket, before, &vec![7; written]);
         single.turn();
@@ -392,6 +545,6 @@ fn who_is_short_of_memory_is_told_of_each_acknowledgment() {
         single.segment(&header, &[]);
         single.turn();
         let said = single.told_of(socket).map(|edges| edges.snd_acked);
-        assert_eq!(said, told.map(|_| acked), "{written}");
+        assert_eq!(said, told.map(|_| acked), "{buffer} {written}");
     }
 }
