@@ -4,7 +4,7 @@
 use super::off_path::{GEOMETRY, accepted};
 use super::single::{ISN, Single, header};
 use super::streams::append;
-use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId};
+use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId, SocketKind};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
@@ -82,6 +82,78 @@ fn time_wait_takes_no_socket_and_ends() {
     // Then nobody knows of it.
     comes(&mut single, &next, 1, 1, TcpFlags::ACK);
     assert!(single.sent().pop().unwrap().flags.contains(TcpFlags::RST));
+}
+
+/// The same where the SYN comes in the turn in which the connection has ended, and is in TIME-WAIT itself
+/// yet; what came last is counted.
+#[test]
+fn a_later_syn_in_the_turn_of_the_end_begins_a_connection() {
+    const LEN: u32 = 100;
+    let (mut single, socket, next) = connected();
+    let crossed = |single: &Single| single.to_host().payload.bytes;
+    let before = crossed(&single);
+    single.segment(&next, &[7; LEN as usize]);
+    let close = Request::Close {
+        socket,
+        snd_edge: 0,
+        rcv_consumed: LEN.into(),
+        linger: None,
+    };
+    single.ask(0, &close);
+    let fin = TcpHeader {
+        seq: next.seq.add(LEN),
+        ack: next.ack.add(1),
+        flags: FIN,
+        ..next.clone()
+    };
+    single.segment(&fin, &[]);
+    single.sent();
+    let later = header(0, TcpFlags::SYN, ISN.add(1_000), SeqNumber(0));
+    single.segment(&later, &[]);
+    let answer = single.sent().pop().expect("a SYN-ACK");
+    assert!(answer.flags.contains(TcpFlags::SYN));
+    assert_eq!(answer.ack, ISN.add(1_001));
+    assert_eq!(crossed(&single) - before, u64::from(LEN));
+    single.turn();
+    assert_eq!(single.stack.endpoints.sockets.len(), 1, "the listener");
+    assert_eq!(single.stack.status().half_open_count(), 1);
+    assert_eq!(single.stack.status().wait_count(), 0);
+    single.bring(0, TcpFlags::RST, SeqNumber(0));
+    let reset = header(0, TcpFlags::RST, ISN.add(1_001), SeqNumber(0));
+    single.segment(&reset, &[]);
+    single.turn();
+    assert_eq!(single.stack.endpoints.demux.flows(), 0);
+}
+
+/// A host that says of a socket what cannot be has closed it all the same.
+#[test]
+fn a_close_with_edges_that_cannot_be_is_one() {
+    let close = |single: &mut Single, socket| {
+        let close = Request::Close {
+            socket,
+            snd_edge: 0,
+            rcv_consumed: 1 << 40,
+            linger: None,
+        };
+        single.ask(0, &close);
+        single.turn();
+    };
+    let (mut single, socket, next) = connected();
+    single.segment(&next, b"unread");
+    single.turn();
+    single.sent();
+    close(&mut single, socket);
+    assert!(single.sent().pop().unwrap().flags.contains(TcpFlags::RST));
+    assert_eq!(single.stack.endpoints.sockets.len(), 1, "the listener");
+    let datagrams = single.bind(SocketKind::Datagram, 90);
+    single.turn();
+    close(&mut single, datagrams);
+    assert_eq!(single.stack.endpoints.sockets.len(), 1, "the listener");
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    close(&mut single, client);
+    assert_eq!(single.stack.endpoints.sockets.len(), 2, "and the other end");
 }
 
 /// RFC 6191, RFC 9293 section 3.6.1: a SYN of a later connection begins it; an older one does not.

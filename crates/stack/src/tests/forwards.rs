@@ -2,7 +2,7 @@
 //! refused; and what else is said of a connection that takes part.
 
 use super::off_path::accepted;
-use super::single::Single;
+use super::single::{FIRST_PORT, Single};
 use super::streams;
 use crate::session::SPARE_CHUNKS;
 use crate::socket::Kind;
@@ -169,4 +169,40 @@ fn who_has_read_too_much_is_not_believed_later() {
     single.turn();
     let all = (LEAST_FORWARD, LEAST_FORWARD);
     assert_eq!(received(&single, source), Some(all));
+}
+
+/// A program that has passed on all it has received closes what it came from: that ends in order, as all
+/// was read, and what was passed on is sent again as long as it is not acknowledged.
+#[test]
+fn what_was_passed_on_outlives_where_it_came_from() {
+    let (mut single, [source, _], mut to) = forwarded();
+    let all = GEOMETRY.rcv_chunks;
+    single.sent();
+    let close = Request::Close {
+        socket: source,
+        snd_edge: 0,
+        rcv_consumed: LEAST_FORWARD,
+        linger: None,
+    };
+    single.ask(0, &close);
+    single.turn();
+    let flags = |single: &mut Single| {
+        let sent = single.sent().into_iter();
+        let mut of_source = sent.filter(|header| header.dst_port == FIRST_PORT);
+        of_source.next_back().map(|header| header.flags)
+    };
+    let flags = flags(&mut single).expect("its end");
+    assert!(flags.contains(TcpFlags::FIN) && !flags.contains(TcpFlags::RST));
+    (0..10).for_each(|_| single.turn_after(1_000_000));
+    let sent = single.sent_with_payload();
+    let again = sent
+        .iter()
+        .filter(|sent| sent.header.dst_port == FIRST_PORT + 1);
+    let again: Vec<u8> = again.flat_map(|sent| sent.payload.clone()).collect();
+    assert!(!again.is_empty() && again.iter().all(|byte| *byte == 7));
+    assert!(single.free_chunks() < all - 1, "beside the listener's");
+    to.ack = to.ack.add(LEAST_FORWARD as u32);
+    single.segment(&to, &[]);
+    single.turn();
+    assert_eq!(single.free_chunks(), all - 1);
 }

@@ -530,6 +530,8 @@ fn acknowledges(buffer: u64, writes: &[(usize, Option<u64>)]) {
     let socket = accepted(&mut single, listener, 0);
     single.set(socket, OptionName::SendBuffer, buffer);
     single.set(socket, OptionName::NoDelay, 1);
+    // A mark of the other stream is no matter.
+    single.set(socket, OptionName::ReceiveLowWater, 1_000);
     single.turn();
     let mut acked = 0;
     for &(written, told) in writes {

@@ -7,7 +7,7 @@ use super::single::Single;
 use super::streams::append;
 use crate::counters::EngineDrop;
 use longshore_hostif::adapter::UnderWay;
-use longshore_hostif::{Completion, EdgeFlags, Request, SocketId, SocketKind};
+use longshore_hostif::{Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
 
 const REFUSED: u16 = 111;
 const RESET: u16 = 104;
@@ -216,6 +216,24 @@ fn ends_stand_as_those_of_tcp_would() {
     own.writes(server, 0, b"hello?");
     own.reported();
     assert_eq!(states(&own), [None, Some("CLOSED")]);
+}
+
+/// What becomes of an end that its program has closed is told to nobody.
+#[test]
+fn who_has_closed_is_told_nothing() {
+    let mut own = Own::with(&[], &[(OptionName::SendBuffer, 160_000)]);
+    let (client, server) = (own.client, own.server);
+    let edge = own.writes(client, 0, &vec![1; 100_000]);
+    own.reported();
+    own.closes(client, (edge, 0), None);
+    assert!(own.reported().0.is_none());
+    // All of it is read, or the other end goes.
+    own.says(server, 0, 50_000, EdgeFlags::empty());
+    assert!(own.reported().0.is_none());
+    own.closes(server, (0, 50_000), Some(0));
+    own.single.turn();
+    assert!(own.reported().0.is_none());
+    assert_eq!(own.sockets(), 1);
 }
 
 /// What is written to an end that is gone is answered by a reset: EPIPE where that had said that

@@ -5,7 +5,9 @@ use super::off_path::{GEOMETRY, accepted};
 use super::own_ends::{Own, flags, last_of};
 use super::single::Single;
 use super::streams::{append, copy_out};
-use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use longshore_hostif::{
+    BlockFlags, EdgeFlags, Geometry, OptionName, Request, SocketId, SocketKind,
+};
 
 const TICK_US: u64 = 1_100;
 const RESET: u16 = 104;
@@ -143,7 +145,8 @@ fn a_deferred_end_stands_in_line_for_room() {
             Some(64)
         );
         assert!(!flags(last_of(&told, clients[1])).contains(EdgeFlags::DEAD));
-        // It has no time to wait for any more.
+        // It has no time to wait for any more, and stands in line once, whatever else it says.
+        let edges = [edges[0], single.write(clients[1], edges[1], b", and more")];
         single.turn_after(3_000_000);
         assert_eq!(single.stack.next_timeout(), None);
         match then {
@@ -173,10 +176,12 @@ fn a_deferred_end_stands_in_line_for_room() {
         (0..2).for_each(|_| single.turn());
         let told = single.told_of(listener).expect("it has entered");
         assert_eq!(told.rcv_edge, 128, "{then:?}");
+        let flags_of = single.arena.block(listener.index).flags();
+        assert!(!flags_of.contains(BlockFlags::HAS_ENTERING), "{then:?}");
         let server = accepted(&mut single, listener, 1);
-        let mut got = [0; 10];
+        let mut got = [0; 20];
         copy_out(&single.arena, server.index, 0, &mut got);
-        assert_eq!(&got, b"a question", "{then:?}");
+        assert_eq!(&got, b"a question, and more", "{then:?}");
         single.edges(listener, 128, EdgeFlags::empty());
         (0..2).for_each(|_| single.turn());
         single.write(server, 0, b"an answer");
@@ -189,6 +194,45 @@ fn a_deferred_end_stands_in_line_for_room() {
             Then::Closes => assert!(flags(server).contains(EdgeFlags::DEAD)),
             _ => assert_eq!(client.map(|edges| edges.rcv_edge), Some(9)),
         }
+    }
+}
+
+/// A deferred end that is reset has never been there for its listener, and one whose listener is gone is
+/// reset as soon as it would be let through.
+#[test]
+fn a_deferred_end_may_be_reset_before_it_is_handed_over() {
+    for listener_goes in [false, true] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        single.set(listener, OptionName::DeferAccept, 2);
+        let client = single.open(SocketKind::Stream);
+        single.connect_to_own(client);
+        single.turn();
+        single.discard_completions();
+        if listener_goes {
+            single.close(listener);
+            single.turn();
+            single.write(client, 0, b"hello?");
+            single.turn();
+            let told = single.told_of(client).expect("it is reset");
+            assert_eq!(
+                (told.flags & EdgeFlags::DEAD, told.errno),
+                (EdgeFlags::DEAD, RESET)
+            );
+            single.turn_after(3_000_000);
+        } else {
+            let close = Request::Close {
+                socket: client,
+                snd_edge: 0,
+                rcv_consumed: 0,
+                linger: Some(0),
+            };
+            single.ask(0, &close);
+            (0..3).for_each(|_| single.turn_after(1_000_000 + TICK_US));
+            assert_eq!(single.told_of(listener), None);
+            assert_eq!(single.stack.endpoints.sockets.len(), 1);
+        }
+        assert_eq!(single.stack.next_timeout(), None, "{listener_goes}");
     }
 }
 
@@ -239,6 +283,73 @@ fn an_attempt_ends_when_a_half_is_shut() {
         single.turn();
         assert_eq!(single.told_of(listener), None);
     }
+}
+
+/// What a session has no memory for goes over as soon as there is some, and then there is nothing more to
+/// wait for. That it had none is counted once for each attempt.
+#[test]
+fn what_there_is_no_memory_for_goes_over_later() {
+    const AGAIN_US: u64 = 10_000;
+    // For the stream of the listener, and one of the connections.
+    let geometry = Geometry {
+        rcv_chunks: 2,
+        ..GEOMETRY
+    };
+    let mut single = Single::new(geometry, 1);
+    let listener = single.listen();
+    let clients = [(); 2].map(|()| {
+        let client = single.open(SocketKind::Stream);
+        single.connect_to_own(client);
+        single.turn();
+        client
+    });
+    let servers = [0, 1].map(|which| accepted(&mut single, listener, which));
+    single.write(clients[0], 0, &[1; 300]);
+    single.turn();
+    assert_eq!(
+        single.told_of(servers[0]).map(|edges| edges.rcv_edge),
+        Some(300)
+    );
+    let full = |single: &Single| single.dropped("arena_full");
+    assert_eq!((single.free_chunks(), full(&single)), (0, 0));
+    single.write(clients[1], 0, &[2; 300]);
+    single.turn();
+    assert_eq!(full(&single), 1);
+    for attempt in 2..5 {
+        (0..3).for_each(|_| single.turn());
+        assert_eq!(full(&single), attempt - 1);
+        single.turn_after(AGAIN_US + TICK_US);
+        assert_eq!(full(&single), attempt);
+    }
+    assert_eq!(single.told_of(servers[1]), None);
+    single.edges(servers[0], 300, EdgeFlags::empty());
+    (0..2).for_each(|_| single.turn_after(AGAIN_US + TICK_US));
+    assert_eq!(
+        single.told_of(servers[1]).map(|edges| edges.rcv_edge),
+        Some(300)
+    );
+    // The chunks of what was sent are taken back when it is quiet.
+    (0..3).for_each(|_| single.turn_after(1_000_000));
+    assert_eq!(single.stack.next_timeout(), None);
+}
+
+/// Where a program has no more sockets, nobody can connect to it, and nothing is left of who tries.
+#[test]
+fn who_finds_no_socket_left_is_refused() {
+    const REFUSED: u16 = 111;
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    let others = (2..GEOMETRY.sockets).map(|_| single.open(SocketKind::Stream));
+    assert_eq!(others.count() as u32, GEOMETRY.sockets - 2);
+    let client = single.open(SocketKind::Stream);
+    single.turn();
+    let before = single.stack.endpoints.sockets.len();
+    single.connect_to_own(client);
+    single.turn();
+    assert_eq!(single.told_of(client).map(|told| told.errno), Some(REFUSED));
+    assert_eq!(single.dropped("no_socket_left"), 1);
+    assert_eq!(single.stack.endpoints.sockets.len(), before);
+    assert_eq!(single.stack.endpoints.demux.flows(), 0);
 }
 
 /// Bytes that are copied cross, to the engine and from it; those that are read where they lie do

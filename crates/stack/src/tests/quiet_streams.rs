@@ -135,6 +135,23 @@ fn the_last_chunk_is_taken_back_when_all_is_done_with_and_quiet() {
     }
 }
 
+/// So does that of a connection that is reset as the last of it is acknowledged, though its program has it
+/// still.
+#[test]
+fn the_last_chunk_of_a_connection_that_was_reset_is_taken_back() {
+    let mut sending = Sending::new(Of::Wire);
+    sending.send(100);
+    let mut header = sending.next.clone().expect("a peer");
+    header.ack = header.ack.add(100);
+    sending.single.segment(&header, &[]);
+    header.flags = TcpFlags::RST;
+    sending.single.segment(&header, &[]);
+    sending.single.turn();
+    assert_eq!(sending.in_use(), 1);
+    sending.single.turn_after(QUIET_US + TICK_US);
+    assert_eq!(sending.in_use(), 0);
+}
+
 /// A stream whose end was not acknowledged keeps its chunk, however long that takes.
 #[test]
 fn what_is_not_done_with_stays() {

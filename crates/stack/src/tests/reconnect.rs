@@ -1,9 +1,11 @@
 //! A socket whose connection is over has another: of the one before it nothing is left.
 
+use super::own_ends::Own;
 use super::single::{ISN, SERVER, Single, header};
-use longshore_hostif::{EdgeFlags, Geometry, Request, SocketId, SocketKind};
+use longshore_hostif::{EdgeFlags, Geometry, OptionName, Request, SocketId, SocketKind};
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 64,
@@ -82,6 +84,53 @@ fn an_attempt_that_comes_to_nothing_leaves_the_socket_to_the_next() {
         single.turn();
         assert!(single.sent().is_empty());
         single.discard_completions();
+    }
+}
+
+/// A connection that is reset and made again in one turn has one place in the table, not that of the one
+/// before.
+#[test]
+fn the_next_connection_in_the_turn_of_the_reset_takes_its_place() {
+    let Own {
+        mut single,
+        client,
+        server,
+    } = Own::new();
+    let close = Request::Close {
+        socket: server,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: Some(0),
+    };
+    single.ask(0, &close);
+    single.connect_to_own(client);
+    single.turn();
+    assert_eq!(single.stack.endpoints.demux.flows(), 2, "its two ends");
+    single.close(client);
+    single.turn();
+    single.turn();
+    assert_eq!(
+        single.stack.endpoints.demux.flows(),
+        1,
+        "what is not accepted"
+    );
+}
+
+/// A program that has a small receive buffer is to say what it has read before the peer finds the window
+/// closed.
+#[test]
+fn a_small_receive_buffer_is_read_by_quarters() {
+    const BUFFER: u32 = 8_000;
+    for buffer in [None, Some(BUFFER)] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let socket = single.open(SocketKind::Stream);
+        if let Some(buffer) = buffer {
+            single.set(socket, OptionName::ReceiveBuffer, buffer.into());
+        }
+        connected(&mut single, socket);
+        let limit = &single.arena.block(socket.index).unreported_limit;
+        let expected = buffer.map_or(0, |buffer| buffer / 4);
+        assert_eq!(limit.load(Ordering::Relaxed), expected);
     }
 }
 
