@@ -103,10 +103,7 @@ impl Admission<'_> {
             return;
         };
         let Some(of) = self.listener_at(listener, server) else {
-            return self
-                .endpoints
-                .sockets
-                .refuse(key, &mut self.endpoints.demux);
+            return self.endpoints.sockets.refuse(key);
         };
         let options = &of.1;
         let until_data_us = match options.defer_accept_s {
@@ -128,9 +125,7 @@ impl Admission<'_> {
             return;
         }
         if self.meet(key, client, (listener, server), of).is_none() {
-            self.endpoints
-                .sockets
-                .refuse(key, &mut self.endpoints.demux);
+            self.endpoints.sockets.refuse(key);
         }
     }
 
@@ -259,14 +254,14 @@ impl Admission<'_> {
 }
 
 impl Sockets {
-    /// An end that wants to be connected is refused, or reset if it was connected already.
-    fn refuse(&mut self, key: u32, demux: &mut Demux) {
+    /// An end that wants to be connected is refused, or reset if it was connected already. It leaves
+    /// the table of connections as it is flushed.
+    fn refuse(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key) {
             p.dead = Some(if p.connecting { 111 } else { RESET });
             p.listener = None;
             p.deferral.end();
         }
-        self.leave_table(key, demux);
         self.touch(key);
     }
 
@@ -278,11 +273,11 @@ impl Sockets {
     }
 
     /// The other end of a connection, or its listener, is gone without a word.
-    pub(crate) fn lose_other_end(&mut self, key: u32, demux: &mut Demux) {
+    pub(crate) fn lose_other_end(&mut self, key: u32) {
         if let Some(p) = self.pair_mut(key) {
             p.other = NONE;
         }
-        self.refuse(key, demux);
+        self.refuse(key);
     }
 
     /// An end that was reset, or whose other end is gone, and that its host has not closed yet,

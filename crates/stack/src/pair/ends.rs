@@ -196,7 +196,6 @@ impl Transfers<'_> {
         if self.has_lent(key) || socket.is_some_and(|s| s.is_lent_on(self.sessions)) {
             return false;
         }
-        self.pass_on_end(key);
         if let Some(q) = self.sockets.pair_mut(other) {
             // What the other end still has to send reaches nobody.
             q.other = NONE;
@@ -235,7 +234,6 @@ impl Transfers<'_> {
         p.snd.shut();
         p.rcv.shut();
         if resets {
-            p.snd.abandon_rest();
             p.dead.get_or_insert(RESET);
             if let Some(q) = self.sockets.pair_mut(other) {
                 q.reset();

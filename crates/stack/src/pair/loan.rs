@@ -128,7 +128,7 @@ impl Transfers<'_> {
         };
         let (other, moved, is_dead) = (p.other, p.snd.moved(), p.dead.is_some());
         let done = match self.sockets.pair_mut(other) {
-            Some(q) if other != key => q.rcv.done_of(moved),
+            Some(q) => q.rcv.done_of(moved),
             _ => moved,
         };
         if let Some(p) = self.sockets.pair_mut(key) {

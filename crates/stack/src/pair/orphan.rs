@@ -16,10 +16,10 @@ impl Sockets {
         let Some(p) = self.pair_mut(key) else {
             return false;
         };
-        let until = p.waits.give_up_after(TIMEOUT_US, now);
-        if now < until {
+        let is_over = now >= p.waits.give_up_after(TIMEOUT_US, now);
+        if !is_over {
             self.arm(key);
         }
-        now >= until
+        is_over
     }
 }

@@ -276,9 +276,8 @@ impl Setup<'_> {
             self.open_over_link(key, &options, local, remote)?;
         }
         self.endpoints.demux.tcp.stay_at(key, bound, local);
-        // A connection within the engine may have been refused by now.
+        // One that was refused within the engine gives it back at the end of the turn.
         if bound.is_none()
-            && self.endpoints.demux.is_taken(&flow)
             && let Some(socket) = self.endpoints.sockets.get_mut(key)
         {
             let options = &socket.options;

@@ -218,10 +218,7 @@ impl<'a> Containment<'a> {
         for (key, session) in lost {
             // What both ends did may be what the panic is about.
             if catch_unwind(AssertUnwindSafe(|| {
-                self.stack
-                    .endpoints
-                    .sockets
-                    .lose_other_end(key, &mut self.stack.endpoints.demux)
+                self.stack.endpoints.sockets.lose_other_end(key)
             }))
             .is_err()
             {

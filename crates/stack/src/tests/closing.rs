@@ -92,7 +92,14 @@ fn a_later_syn_in_the_turn_of_the_end_begins_a_connection() {
     let (mut single, socket, next) = connected();
     let crossed = |single: &Single| single.to_host().payload.bytes;
     let before = crossed(&single);
-    single.segment(&next, &[7; LEN as usize]);
+    for at in [0, LEN / 2] {
+        let part = TcpHeader {
+            seq: next.seq.add(at),
+            ..next.clone()
+        };
+        single.turn();
+        single.segment(&part, &[7; LEN as usize / 2]);
+    }
     let close = Request::Close {
         socket,
         snd_edge: 0,

@@ -21,14 +21,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// The stack's addresses, of which it chooses one if nobody else does.
-const ADDRESSES: [&str; 2] = ["fd00::1", "fd00::3"];
+pub(super) const ADDRESSES: [&str; 2] = ["fd00::1", "fd00::3"];
 const PEER: &str = "fd00::2";
 const PEER_PORT: u16 = 9;
 const PORT: u16 = 6_000;
 const BOTH: EdgeFlags = EdgeFlags::SHUT_RD.union(EdgeFlags::SHUT_WR);
 
 /// A stack with these addresses, and the peer that it sends to.
-fn six() -> (Single, SocketAddr) {
+pub(super) fn six() -> (Single, SocketAddr) {
     let addresses = ["fd00::1/64", "fd00::3/64"];
     let mut single = Single::at(&addresses, GEOMETRY, 1, Features::empty());
     (0..5).for_each(|_| single.turn_after(1_000_000));

@@ -2,12 +2,13 @@
 //! refused; and what else is said of a connection that takes part.
 
 use super::off_path::accepted;
+use super::own_ends::{flags, last_of};
 use super::single::{FIRST_PORT, Single};
 use super::streams;
 use crate::session::SPARE_CHUNKS;
 use crate::socket::Kind;
 use longshore_hostif::{
-    EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketId, SocketKind,
+    ACCEPT_RECORD, EdgeFlags, Geometry, HostSession, LEAST_FORWARD, Request, SocketId, SocketKind,
 };
 use longshore_wire::tcp::{TcpFlags, TcpHeader};
 use std::sync::atomic::Ordering;
@@ -66,6 +67,128 @@ fn what_is_refused_is_not_kept() {
         .map(|(_, s)| s.forwards.len());
     assert_eq!(kept.sum::<usize>(), 0);
     assert_eq!(single.stack.counters.own_bytes.forwarded, 0);
+}
+
+/// How a request to forward cannot be: what is named that there is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    TooLittle,
+    MoreThanCame,
+    Closed,
+    Itself,
+    /// The stream that is to go on is shut.
+    ShutSink,
+}
+
+/// The stream of who asks for what cannot be is not what its program meant: it is reset, be it over the
+/// wire or within the engine, and nothing is kept.
+#[test]
+fn who_forwards_what_cannot_be_is_reset() {
+    const ALL: [Wrong; 5] = [
+        Wrong::TooLittle,
+        Wrong::MoreThanCame,
+        Wrong::Closed,
+        Wrong::Itself,
+        Wrong::ShutSink,
+    ];
+    for (wrong, over_the_wire) in ALL
+        .into_iter()
+        .flat_map(|wrong| [(wrong, true), (wrong, false)])
+    {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        let from = single.connect(0);
+        let client = single.open(SocketKind::Stream);
+        match over_the_wire {
+            true => _ = single.connect(1),
+            false => single.connect_to_own(client),
+        }
+        single.turn();
+        let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+        single.edges(listener, 128, EdgeFlags::empty());
+        send_least(&mut single, from);
+        single.discard_completions();
+        single.sent();
+        let mut named = (source, LEAST_FORWARD);
+        match wrong {
+            Wrong::TooLittle => named.1 -= 1,
+            Wrong::MoreThanCame => named.1 += 1,
+            Wrong::Closed => single.close(source),
+            Wrong::Itself => named.0 = sink,
+            Wrong::ShutSink => single.edges(sink, 0, EdgeFlags::SHUT_WR),
+        }
+        single.ask(
+            0,
+            &Request::Forward {
+                socket: sink,
+                snd_edge: named.1,
+                rcv_consumed: 0,
+                flags: EdgeFlags::PUSH,
+                source: named.0,
+                from: 0,
+                to: named.1,
+            },
+        );
+        (0..2).for_each(|_| single.turn());
+        assert_eq!(single.in_stack().forwards.len(), 0, "{wrong:?}");
+        let reported = single.reported();
+        let is_dead = |socket| {
+            let edges = last_of(&reported, socket);
+            flags(edges).contains(EdgeFlags::DEAD)
+        };
+        assert!(is_dead(sink), "{wrong:?} {over_the_wire}");
+        let sent = single.sent();
+        let is_reset =
+            |h: &TcpHeader| h.dst_port == FIRST_PORT + 1 && h.flags.contains(TcpFlags::RST);
+        let other_is_told = match over_the_wire {
+            true => sent.iter().any(is_reset),
+            false => is_dead(client),
+        };
+        assert!(other_is_told, "{wrong:?} {over_the_wire}");
+    }
+}
+
+/// What was passed on, and lies where it came, has not crossed to the program that has read it.
+#[test]
+fn what_was_passed_on_has_not_crossed() {
+    let (single, [source, _], _) = forwarded();
+    let records = 2 * ACCEPT_RECORD as u64;
+    assert_eq!(single.to_host().payload.bytes, records);
+    let mut sockets = single.stack.status().sockets(0);
+    let status = sockets.find(|(_, status)| status.block == Some(source.index));
+    assert_eq!(status.map(|(_, s)| s.meter.to_host.payload.bytes), Some(0));
+}
+
+/// What is passed on to a connection that is over counts as read at once.
+#[test]
+fn what_is_passed_on_to_nobody_counts_as_read() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let from = single.connect(0);
+    let mut to = single.connect(1);
+    single.turn();
+    let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+    send_least(&mut single, from);
+    to.flags = TcpFlags::RST;
+    single.segment(&to, &[]);
+    single.turn();
+    single.ask(
+        0,
+        &Request::Forward {
+            socket: sink,
+            snd_edge: LEAST_FORWARD,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            source,
+            from: 0,
+            to: LEAST_FORWARD,
+        },
+    );
+    single.edges(source, LEAST_FORWARD, EdgeFlags::empty());
+    single.turn();
+    assert_eq!(single.in_stack().forwards.len(), 0);
+    let all = (LEAST_FORWARD, LEAST_FORWARD);
+    assert_eq!(received(&single, source), Some(all));
 }
 
 /// A reader says nothing of what it has written.

@@ -5,11 +5,13 @@ use super::off_path::{GEOMETRY, accepted};
 use super::own_ends::{Own, flags, last_of};
 use super::single::{SERVER, Single};
 use super::streams::copy_out;
+use crate::counters::EngineDrop;
+use crate::pair_end::{PIECE, PIECES_A_TURN};
 use crate::socket::Kind;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
-    BlockFlags, Completion, EdgeFlags, Edges, Features, OpenFlags, OptionName, Request, SocketId,
-    SocketKind, SocketState,
+    BlockFlags, CHUNK, Completion, EdgeFlags, Edges, Features, OpenFlags, OptionName, Request,
+    SocketId, SocketKind, SocketState,
 };
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -74,6 +76,108 @@ fn the_ends_of_two_programs_do_not_know_each_other() {
     let server = accepted(&mut single, listener, 0);
     assert_eq!(single.arena.block(server.index).other_end(), None);
     assert_eq!(arena.block(index).other_end(), None);
+    // Nor is anything read where it was written, however much it is.
+    let bytes = vec![5; 100_000];
+    let edges = Request::Edges {
+        socket,
+        snd_edge: super::streams::append(&arena, index, 0, &bytes),
+        rcv_consumed: 0,
+        flags: EdgeFlags::PUSH,
+        immediate: 0,
+    };
+    single.stack.handle_request(from, &edges, &none);
+    (0..2).for_each(|_| single.turn());
+    let told = single.told_of(server).map(|edges| edges.rcv_edge);
+    assert_eq!(told, Some(bytes.len() as u64));
+    let mut got = vec![0; bytes.len()];
+    copy_out(&single.arena, server.index, 0, &mut got);
+    assert!(got == bytes);
+    assert_eq!(single.stack.counters.own_bytes.lent, 0);
+}
+
+/// So many pieces go over in a turn, and the next in the turn after it.
+#[test]
+fn much_goes_over_in_some_turns() {
+    const A_TURN: u64 = PIECES_A_TURN as u64 * PIECE;
+    let mut own = Own::new();
+    let all = A_TURN + 1_000;
+    own.single.write(own.client, 0, &vec![1; all as usize]);
+    for expected in [A_TURN, all, all] {
+        own.single.turn();
+        let counters = &own.single.stack.counters;
+        assert_eq!(counters.own_bytes.cut_through, expected);
+    }
+}
+
+/// What follows bytes that were copied is copied to the end of their chunk, and what lies in the next
+/// chunks is read there.
+#[test]
+fn what_follows_a_copy_is_lent_from_the_next_chunk_on() {
+    let mut own = Own::new();
+    let chunk = CHUNK as u64;
+    let edge = own.writes(own.client, 0, &[1; 1_000]);
+    let all = own.single.write(own.client, edge, &vec![2; 2 * CHUNK]);
+    (0..2).for_each(|_| own.single.turn());
+    assert_eq!(own.reported().1.map(|edges| edges.rcv_edge), Some(all));
+    let counters = &own.single.stack.counters;
+    assert_eq!(counters.own_bytes.lent, all - chunk);
+    let read = own.reads(own.server, 1_000, 2 * CHUNK);
+    assert!(read.iter().all(|byte| *byte == 2));
+}
+
+/// What the other end has read of what was lent to it is the writer's, though what that has written since
+/// is held back.
+#[test]
+fn what_was_read_is_done_with_while_more_is_held_back() {
+    const LEN: usize = 45_000;
+    let mut own = Own::with(&[], &[(OptionName::SendBuffer, 160_000)]);
+    let (client, server) = (own.client, own.server);
+    let edge = own.writes(client, 0, &vec![1; LEN]);
+    assert_eq!(own.single.stack.counters.own_bytes.lent, edge);
+    let arena = own.single.arena.clone();
+    let next = super::streams::append(&arena, client.index, edge, b"little");
+    own.says(client, next, 0, EdgeFlags::MORE);
+    own.reported();
+    own.says(server, 0, edge, EdgeFlags::empty());
+    own.single.turn();
+    let (of_client, of_server) = own.reported();
+    assert_eq!(of_client.map(|edges| edges.snd_acked), Some(edge));
+    assert_eq!(of_server, None, "it is held back");
+}
+
+/// A program that has written what names no memory of its own sends nothing, which is counted, and keeps
+/// nobody from anything.
+#[test]
+fn what_lies_nowhere_does_not_go_over() {
+    for before in [0, 1] {
+        let mut own = Own::new();
+        let (client, server) = (own.client, own.server);
+        let at = before * CHUNK as u64;
+        own.writes(client, 0, &vec![1; at as usize]);
+        own.single.turn();
+        own.reported();
+        let entry = own.single.arena.snd_directory(client.index).entry(before);
+        entry.store(u32::MAX, Ordering::Release);
+        own.says(client, at + 40_000, 0, EdgeFlags::PUSH);
+        own.single.turn();
+        assert_eq!(own.reported().1, None, "{before}");
+        assert_eq!(
+            own.single.dropped(EngineDrop::BadStream.name()),
+            1,
+            "{before}"
+        );
+        // It is tried again, now and then.
+        own.single.turn_after(20_000);
+        assert_eq!(
+            own.single.dropped(EngineDrop::BadStream.name()),
+            2,
+            "{before}"
+        );
+        own.closes(client, (at + 40_000, 0), Some(0));
+        assert!(flags(own.reported().1).contains(EdgeFlags::DEAD));
+        own.closes(server, (0, at), None);
+        assert_eq!(own.sockets(), 1);
+    }
 }
 
 #[test]
@@ -318,6 +422,8 @@ fn urgent_data_is_told_of_once() {
         snd_edge: edge,
         rcv_consumed: 0,
     };
+    // Also if this end has been looked at before.
+    own.single.says(server, 0, 0, EdgeFlags::empty());
     own.single.ask(0, &urgent);
     (0..2).for_each(|_| own.single.turn());
     let reported = own.reported().1.expect("it is on its way");

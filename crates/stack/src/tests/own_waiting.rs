@@ -330,6 +330,8 @@ fn what_there_is_no_memory_for_goes_over_later() {
     );
     // The chunks of what was sent are taken back when it is quiet.
     (0..3).for_each(|_| single.turn_after(1_000_000));
+    let (cold, warm) = single.arena.free_snd_chunks();
+    assert_eq!(cold + warm, GEOMETRY.snd_chunks);
     assert_eq!(single.stack.next_timeout(), None);
 }
 

@@ -1,8 +1,9 @@
 //! A datagram socket between its program and the wire: what its datagrams have in their headers,
 //! how long ones and trains are cut, what is dropped and why, and who gets what comes. What its
-//! program is told of errors is in [`errors`].
+//! program is told of errors is in [`errors`], and what becomes of trains in [`trains`].
 
 mod errors;
+mod trains;
 
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, SERVER, Single};
