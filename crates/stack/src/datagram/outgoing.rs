@@ -328,7 +328,6 @@ impl DatagramSender<'_> {
         payload: &[IoSlice<'_>],
     ) {
         let mut message = std::mem::take(&mut self.link.scratch);
-        message.clear();
         message.resize(udp::HEADER_LEN, 0);
         header.emit(&mut message);
         payload.iter().for_each(|p| message.extend_from_slice(p));

@@ -1,8 +1,10 @@
 //! A datagram socket between its program and the wire: what its datagrams have in their headers,
 //! how long ones and trains are cut, what is dropped and why, and who gets what comes. What its
-//! program is told of errors is in [`errors`], and what becomes of trains in [`trains`].
+//! program is told of errors is in [`errors`], what becomes of trains in [`trains`], and what is said and counted
+//! of those that leave in [`sending`].
 
 mod errors;
+mod sending;
 mod trains;
 
 use super::off_path::GEOMETRY;
