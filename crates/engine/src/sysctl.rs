@@ -259,6 +259,8 @@ fn parse(text: &str, values: &mut [u64; 3]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Kernel;
+    use longshore_stack::Host as _;
     use longshore_tcp::{BurstConfig, Config, Overflow, ReceiveLimits, Retries};
 
     fn settings(files: &[(&str, &str)]) -> (tempfile::TempDir, HostSettings) {
@@ -429,7 +431,8 @@ mod tests {
         let usage = settings.get(Instant(1)).fast_open;
         assert_eq!(usage, FastOpenUse::from_number(0x402));
         assert!(usage.all_listeners && !usage.client);
-        let (now, last) = settings.fast_open_keys();
+        let kernel = Kernel(Some(settings));
+        let (now, last) = kernel.fast_open_keys().expect("it follows the host");
         assert_eq!(
             now,
             FastOpenKey::parse("00000001-00000002-00000003-00000004")
@@ -437,18 +440,19 @@ mod tests {
         assert_eq!(last, FastOpenKey::parse("5-0-0-0"));
         let unset = "00000000-00000000-00000000-00000000\n";
         std::fs::write(dir.path().join("tcp_fastopen_key"), unset).unwrap();
-        assert_eq!(settings.fast_open_keys(), (None, None));
+        assert_eq!(kernel.fast_open_keys(), Some((None, None)));
     }
 
     #[test]
     fn ports_are_reserved_as_the_host_says() {
-        let (dir, mut settings) = settings(&[("ip_local_reserved_ports", "\n")]);
-        settings.get(Instant(1));
-        assert!(settings.reserved_ports().is_none());
+        let (dir, settings) = settings(&[("ip_local_reserved_ports", "\n")]);
+        let mut kernel = Kernel(Some(settings));
+        kernel.defaults(Instant(1));
+        assert!(kernel.reserved_ports().is_none());
         let reserve = |text| std::fs::write(dir.path().join(reserved::FILE), text).unwrap();
         reserve("40000-40001\n");
-        settings.get(Instant(1 + GOOD_FOR));
-        assert!(settings.reserved_ports().is_some());
+        kernel.defaults(Instant(1 + GOOD_FOR));
+        assert!(kernel.reserved_ports().is_some());
     }
 
     #[test]

@@ -111,6 +111,32 @@ fn whoever_is_in_no_session_is_given_nothing_of_one() {
     assert_eq!(host.arena.control(3).state(), ChannelState::Free);
 }
 
+/// A session has so many files, and no more.
+#[test]
+fn a_file_that_a_session_has_no_room_for_is_refused() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let file = || {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(10_000).unwrap();
+        OwnedFd::from(file)
+    };
+    let half = world.engine.stack.endpoints.sessions.get_mut(0).unwrap();
+    let lend = |half: &mut Half| {
+        let file = OfferedFile::check(file()).unwrap();
+        half.host.send.lend_file(file, 0).is_ok()
+    };
+    assert!(lend(half));
+    while lend(half) {}
+    let answer = world.during(move |_| {
+        let connection = host.connection.as_fd();
+        let offer = Message::File { ask: 1 };
+        send_as(&Versions::OURS, connection, &offer, &[file().as_fd()]).unwrap();
+        receive(connection).unwrap().0
+    });
+    assert_eq!(answer, Message::Refused(Refusal::NoResources));
+}
+
 /// A program of a release that does not speak what the session does.
 #[test]
 fn a_program_joins_a_session_whose_version_it_speaks() {

@@ -8,7 +8,8 @@ use crate::testing::common::Host;
 use crate::testing::{GEOMETRY, Member, Turned, config, engine};
 use longshore_hostif::attach::{join, new_session};
 use longshore_hostif::{
-    Arena, Geometry, HostChannel, Hurry, OpenFlags, OptionName, Query, SocketId, SocketKind,
+    Arena, EdgeFlags, Geometry, HostChannel, Hurry, OpenFlags, OptionName, Query, SocketId,
+    SocketKind,
 };
 use longshore_ring::Doorbell;
 use std::os::fd::OwnedFd;
@@ -228,6 +229,30 @@ fn all_that_was_published_may_be_taken_at_once() {
     let channel = host.channel.index() as u16;
     assert_eq!(world.engine.requests().take_last(0, channel), 3);
     assert_eq!(world.engine.requests().take_last(0, channel), 0);
+}
+
+/// What is taken for a bind that waits comes after all else of its turn, and is not done before what it
+/// leads to can be seen.
+#[test]
+fn what_is_taken_late_is_done_in_the_next_turn() {
+    let mut world = Turned::new();
+    let [mut client, mut server] = world.programs();
+    let (mut client, mut server, socket, accepted) = world.during(move |_| {
+        let listener = server.listening("10.0.0.1:80");
+        let socket = client.open(SocketKind::Stream);
+        assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+        let accepted = server.accept(listener).socket;
+        (client, server, socket, accepted)
+    });
+    world.run_pending();
+    client.send(socket, b"hello", EdgeFlags::PUSH);
+    world.engine.maintenance().bind_late();
+    world.engine.stack.publish();
+    let channel = client.channel.index();
+    assert_eq!(served(&client.arena, channel, 1), 0);
+    world.turns(3);
+    assert_eq!(served(&client.arena, channel, 1), 1);
+    world.during(move |_| assert_eq!(server.receive(accepted, 5), b"hello"));
 }
 
 /// The next program on the channel gives its own questions the same tags.

@@ -154,6 +154,7 @@ fn some_sessions_are_looked_over_in_a_turn_and_all_in_the_end() {
     for expected in [LOOKED_OVER + 5, 5, 0] {
         world.turn();
         assert_eq!(waiting(&world.engine), expected);
+        assert_eq!(world.engine.needs_maintenance(), expected != 0);
     }
     let sessions = world.engine.programs.sessions.iter();
     assert!(sessions.into_iter().all(|(_, s)| !s.is_listed));
@@ -177,6 +178,9 @@ fn what_crossed_in_a_session_that_has_ended_still_counts() {
     let before = world.engine.statistics().crossings;
     assert!(before.to_adapter.descriptors >= 2 && before.to_host.descriptors >= 1);
     world.engine.maintenance().end_session(0);
+    // Nobody is in it any more.
+    let session = world.engine.programs.sessions.get(0).unwrap();
+    assert_eq!(session.processes.living(), 0);
     world.run_pending();
     assert!(world.engine.programs.sessions.get(0).is_none());
     assert!(world.engine.stack.endpoints.sessions.get(0).is_none());

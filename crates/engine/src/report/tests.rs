@@ -317,3 +317,19 @@ fn an_engine_says_what_it_is() {
     assert_eq!((&*stat.port.name, stat.port.mtu), ("memory", 1500));
     assert_eq!(Turned::new().engine.statistics().loopback, "kernel");
 }
+
+/// What sessions count for themselves is reported of all together.
+#[test]
+fn sockets_in_messages_that_are_too_many_are_counted_over_all_sessions() {
+    let mut world = Turned::new();
+    let _programs: [Host; 2] = world.programs();
+    for (key, overflows) in [(0, 1), (1, 2)] {
+        let session = world.engine.programs.sessions.get_mut(key).unwrap();
+        let mut index = 0;
+        while session.in_transit.overflows() < overflows {
+            session.in_transit.note(index, index, 1);
+            index += 1;
+        }
+    }
+    assert_eq!(world.engine.statistics().engine["transit_overflows"], 3);
+}
