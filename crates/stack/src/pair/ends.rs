@@ -107,10 +107,7 @@ impl Transfers<'_> {
         let Some(p) = self.sockets.pair_mut(key) else {
             return;
         };
-        let (other, is_made) = (p.other, !p.connecting && !p.deferral.is_under_way());
-        if p.snd.urgent() == 0 || !is_made {
-            return;
-        }
+        let other = p.other;
         self.sockets.pass_on_urgent(key);
         let other_end = self.sockets.pair_mut(other);
         if other_end.is_some_and(|q| q.rcv.has_unreported_urgent()) {

@@ -159,6 +159,60 @@ fn what_was_passed_on_has_not_crossed() {
     assert_eq!(status.map(|(_, s)| s.meter.to_host.payload.bytes), Some(0));
 }
 
+/// The same where it is passed on to another socket of the engine: it crosses from no program, as what was
+/// written before it does, and to the one that reads it.
+#[test]
+fn what_is_passed_on_within_the_engine_crosses_once() {
+    const BEFORE: u64 = 40;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    let from = single.connect(0);
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    single.turn();
+    let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+    send_least(&mut single, from);
+    let crossed = |single: &Single| single.in_stack().host.crossings();
+    let start = crossed(&single);
+    single.write(sink, 0, &[1; BEFORE as usize]);
+    single.turn();
+    let before = crossed(&single);
+    let fetched = before.to_adapter.payload.bytes - start.to_adapter.payload.bytes;
+    assert_eq!(fetched, BEFORE);
+    let arena = single.arena.clone();
+    let all = BEFORE + LEAST_FORWARD;
+    let end = streams::forward(
+        &arena,
+        (sink.index, BEFORE),
+        (source.index, 0),
+        LEAST_FORWARD,
+    );
+    assert_eq!(end, all);
+    single.ask(
+        0,
+        &Request::Forward {
+            socket: sink,
+            snd_edge: all,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            source,
+            from: 0,
+            to: LEAST_FORWARD,
+        },
+    );
+    single.edges(source, LEAST_FORWARD, EdgeFlags::empty());
+    (0..2).for_each(|_| single.turn());
+    assert_eq!(
+        single.told_of(client).map(|edges| edges.rcv_edge),
+        Some(all)
+    );
+    let mut got = vec![0; LEAST_FORWARD as usize];
+    streams::copy_out(&single.arena, client.index, BEFORE, &mut got);
+    assert!(got.iter().all(|byte| *byte == 7));
+    let after = crossed(&single);
+    assert_eq!(after.to_adapter.payload, before.to_adapter.payload);
+}
+
 /// What is passed on to a connection that is over counts as read at once.
 #[test]
 fn what_is_passed_on_to_nobody_counts_as_read() {

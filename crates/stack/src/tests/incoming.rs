@@ -13,9 +13,10 @@ use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
 };
 use longshore_tcp::{Config, DropReason, FastOpenKey, Instant, Overflow, SynCookies};
+use longshore_testbed::packets;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpHeader};
-use std::net::{IpAddr, SocketAddr};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, Timestamps};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 const SYN: TcpFlags = TcpFlags::SYN;
@@ -78,6 +79,26 @@ fn what_comes_to_nobody_is_reset() {
         assert_eq!(single.dropped(reason), 1, "{segment:?}");
         assert_eq!(single.stack.status().half_open_count(), 0);
     }
+}
+
+/// RFC 7323 section 7.1: timestamps tell nobody for how long the machine runs, and each peer has its own.
+#[test]
+fn timestamps_begin_elsewhere_for_each_peer() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.turn();
+    let peers = [CLIENT, Ipv4Addr::new(10, 0, 0, 3)];
+    let mut answered = |from: Ipv4Addr, number: u16| {
+        let mut syn = header(number, TcpFlags::SYN, ISN, SeqNumber(0));
+        syn.options.timestamps = Some(Timestamps { val: 1, echo: 0 });
+        let between = (from.into(), SERVER.into());
+        single.frame_in(&packets::segment(between, &syn, &[]));
+        let answer = single.sent().pop().expect("a SYN-ACK");
+        answer.options.timestamps.expect("its own").val
+    };
+    let [one, other] = peers.map(|from| answered(from, 0));
+    assert_ne!(one, other);
+    assert_eq!(answered(CLIENT, 1), one);
 }
 
 /// A peer that the rules keep out sees nothing.

@@ -129,6 +129,27 @@ fn what_was_sent_before_both_halves_are_shut_in_the_same_turn_comes() {
     }
 }
 
+/// What the other end holds back was not sent before: it is not there to be read, and is answered by a reset
+/// as it comes.
+#[test]
+fn what_is_held_back_comes_after_both_halves_are_shut() {
+    let mut own = Own::new();
+    let (client, server) = (own.client, own.server);
+    let edge = append(&own.single.arena, client.index, 0, b"held back");
+    own.says(client, edge, 0, EdgeFlags::MORE);
+    own.says(server, 0, 0, EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR);
+    own.single.turn();
+    let of_server = own.reported().1;
+    assert!(of_server.is_none_or(|edges| edges.rcv_edge == 0));
+    (0..2).for_each(|_| own.single.turn_after(300_000));
+    let (of_client, of_server) = own.reported();
+    assert!(flags(of_client).contains(EdgeFlags::DEAD));
+    assert_eq!(
+        of_server.map(|edges| (edges.rcv_edge, edges.errno)),
+        Some((0, RESET))
+    );
+}
+
 /// Of two urgent bytes in one turn the receiver is told one after the other: who stands at the first
 /// passes it as the second comes.
 #[test]
@@ -145,11 +166,13 @@ fn urgent_bytes_of_one_turn_are_told_one_after_the_other() {
     let marks: Vec<_> = told
         .iter()
         .filter_map(|one| match one {
-            Completion::Edges { socket, edges } if *socket == server => Some(edges.rcv_urgent),
+            Completion::Edges { socket, edges } if *socket == server => {
+                Some((edges.rcv_edge, edges.rcv_urgent))
+            }
             _ => None,
         })
         .collect();
-    assert_eq!(marks, [1, 2, 3]);
+    assert_eq!(marks, [(1, 1), (2, 2), (3, 3)]);
 }
 
 /// Both say that they send no more, and one closes without lingering, in one turn: there is nothing to
@@ -260,7 +283,10 @@ fn who_writes_to_an_end_that_is_gone_is_reset() {
     );
     own.says(client, 0, 0, EdgeFlags::SHUT_WR);
     own.reported();
+    // Though the client has been looked at in this turn before.
+    own.single.says(client, 0, 0, EdgeFlags::empty());
     own.writes(server, 1, b"b");
+    own.single.turn();
     let (to_client, to_server) = own.reported();
     assert_eq!(to_server.map(|edges| edges.errno), Some(BROKEN_PIPE));
     assert_eq!(to_client.map(|edges| edges.errno), Some(RESET));
