@@ -260,3 +260,22 @@ impl HalfOpens {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Listeners come and go, and leave no queue.
+    #[test]
+    fn a_queue_is_gone_when_nothing_of_it_is_to_be_reset() {
+        let mut all = HalfOpens::new(Instant(1));
+        let first = all.begin_queue(7);
+        let second = all.begin_queue(8);
+        all.give_up(first);
+        assert!(all.are_given_up());
+        assert_eq!(all.next_given_up(), None);
+        assert!(!all.are_given_up());
+        assert_eq!((all.queues.len(), all.begin_queue(9)), (1, first));
+        assert_ne!(first, second);
+    }
+}

@@ -101,6 +101,78 @@ fn timestamps_begin_elsewhere_for_each_peer() {
     assert_eq!(answered(CLIENT, 1), one);
 }
 
+/// A SYN-ACK that nobody answers is sent again, each time after twice as long, five times as on Linux;
+/// then the peer is told that there is no connection. The stack wakes for that, and for nothing after it.
+#[test]
+fn a_syn_ack_is_sent_again_until_it_is_given_up() {
+    let mut single = Single::new(GEOMETRY, 1);
+    single.listen();
+    single.turn();
+    assert_eq!(single.stack.next_timeout(), None);
+    // Also where there was another before.
+    for _ in 0..2 {
+        single.bring(0, SYN, SeqNumber(0));
+        assert!(answer(&mut single).is_some());
+        let (begun, mut again) = (single.now, Vec::new());
+        while single.stack.status().half_open_count() != 0 {
+            let next = single.stack.next_timeout().expect("it waits for an answer");
+            let us = next.0.saturating_sub(single.now.0).max(1);
+            single.turn_after(us);
+            let sent = single.sent();
+            again.extend(sent.iter().map(|header| {
+                let after = single.now.since(begun) / 1_000_000;
+                (after, header.flags.contains(TcpFlags::RST))
+            }));
+        }
+        let times = [1, 3, 7, 15, 31, 63];
+        assert_eq!(again, times.map(|after| (after, after == 63)));
+        single.turn();
+        assert_eq!(single.stack.next_timeout(), None);
+    }
+}
+
+/// A packet of ours to ourselves that its connection has predicted counts as one that came over the link
+/// does.
+#[test]
+fn what_comes_from_ourselves_counts_as_predicted() {
+    const TIMES: u64 = 10;
+    let mut single = Single::new(GEOMETRY, 1);
+    single.stack.settings.cut_through = false;
+    let listener = single.listen();
+    let client = single.open(SocketKind::Stream);
+    single.connect_to_own(client);
+    let pass = |single: &mut Single| {
+        for _ in 0..4 {
+            single.turn();
+            single.stack.take_own_packets();
+        }
+        single.turn_after(50_000);
+        single.stack.take_own_packets();
+    };
+    pass(&mut single);
+    let server = accepted(&mut single, listener, 0);
+    let counts = |single: &Single| {
+        let p = &single.stack.counters.prediction;
+        [p.data, p.acks, p.missed, p.missed_data]
+    };
+    single.write(client, 0, &[7; 100]);
+    pass(&mut single);
+    let before = counts(&single);
+    for number in 1..=TIMES {
+        single.write(client, 100 * number, &[7; 100]);
+        pass(&mut single);
+    }
+    let after = counts(&single);
+    let told = single.told_of(server).map(|edges| edges.rcv_edge);
+    assert_eq!(told, Some(100 * (TIMES + 1)));
+    let new: Vec<u64> = after
+        .iter()
+        .zip(before)
+        .map(|(now, then)| now - then)
+        .collect();
+    assert_eq!(new, [TIMES, TIMES, 0, 0]);
+}
+
 /// A peer that the rules keep out sees nothing.
 #[test]
 fn whom_the_rules_deny_gets_no_answer() {

@@ -127,6 +127,25 @@ fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
     assert_eq!(single.stack.status().half_open_count(), 0);
 }
 
+/// The time for which a connection waits begins with the end of its handshake, though the SYN-ACK was sent
+/// again before.
+#[test]
+fn one_whose_handshake_took_long_waits_as_any_other() {
+    let (mut single, listener) = listening(5);
+    single.bring(0, TcpFlags::SYN, SeqNumber(0));
+    let ack = single.answered().expect("a SYN-ACK").add(1);
+    single.turn_after(1_000_000 + TICK_US);
+    assert!(single.answered().is_some(), "it is sent again");
+    single.bring(0, TcpFlags::ACK, ack);
+    single.turn();
+    assert_eq!(single.told_of(listener), None);
+    single.turn_after(1_000 * WITHIN_MS - 2 * TICK_US);
+    assert_eq!(single.told_of(listener), None);
+    single.turn_after(3 * TICK_US);
+    single.turn();
+    assert!(single.told_of(listener).is_some());
+}
+
 /// What is no end of a handshake (a probe for life, another window) leaves the time as it is, and
 /// what does not fit it at all is no reason to be told.
 #[test]

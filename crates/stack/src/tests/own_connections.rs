@@ -47,7 +47,7 @@ fn both_ends_are_told_of_the_connection_and_know_each_other() {
 fn the_ends_of_two_programs_do_not_know_each_other() {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.listen();
-    let (other, arena) = single.add_session(GEOMETRY, Features::empty());
+    let (other, arena) = single.add_session(GEOMETRY, Features::LENT_CHUNKS);
     let index = arena.header().free_sockets.pop(arena.socket_links());
     let index = index.unwrap().unwrap();
     let generation = arena

@@ -197,6 +197,35 @@ fn a_deferred_end_stands_in_line_for_room() {
     }
 }
 
+/// A listener may be told to wait for data while clients stand in line: one that has its turn is connected
+/// then, and waits.
+#[test]
+fn a_client_that_stood_in_line_may_be_deferred() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    single.listen_at(listener, 0);
+    let clients = [(); 2].map(|()| {
+        let client = single.open(SocketKind::Stream);
+        single.connect_to_own(client);
+        single.turn();
+        client
+    });
+    single.discard_completions();
+    single.set(listener, OptionName::DeferAccept, 2);
+    single.edges(listener, 64, EdgeFlags::empty());
+    (0..2).for_each(|_| single.turn());
+    let told = single.reported();
+    let of_client = flags(last_of(&told, clients[1]));
+    assert_eq!(of_client, EdgeFlags::CONNECTED);
+    assert_eq!(last_of(&told, listener), None);
+    single.write(clients[1], 0, b"a question");
+    (0..2).for_each(|_| single.turn());
+    assert_eq!(
+        single.told_of(listener).map(|edges| edges.rcv_edge),
+        Some(128)
+    );
+}
+
 /// A deferred end that is reset has never been there for its listener, and one whose listener is gone is
 /// reset as soon as it would be let through.
 #[test]

@@ -427,6 +427,20 @@ fn what_nobody_reads_is_dropped_beyond_the_buffer() {
     );
 }
 
+/// One that finds the buffer filled to its limit is taken, as by Linux.
+#[test]
+fn a_buffer_is_full_when_its_limit_is_passed() {
+    const LEN: usize = 68;
+    let span = datagram_span(LEN as u32);
+    let mut udp = Udp::new();
+    udp.single
+        .set(udp.socket, OptionName::ReceiveBuffer, 50 * span);
+    (0..52).for_each(|_| udp.comes(PEER_PORT, PORT, &[1; LEN]));
+    let told = udp.single.told_of(udp.socket).map(|edges| edges.rcv_edge);
+    assert_eq!(told, Some(51 * span));
+    assert_eq!(udp.single.dropped(EngineDrop::UdpBufferFull.name()), 1);
+}
+
 /// The longest datagram is taken by the shortest buffer, alone.
 #[test]
 fn an_empty_buffer_takes_a_datagram_of_any_length() {
