@@ -385,6 +385,13 @@ fn a_stream_takes_the_port_of_another() {
     single.set(third, OptionName::PortOf, new.encode());
     assert_eq!(bind(&mut single, third, SERVER.into(), 5_001).0, 0);
     assert!(!in_use(&mut single, 5_000));
+    // One that is bound already takes none.
+    let bound = single.open(SocketKind::Stream);
+    assert_eq!(bind(&mut single, bound, SERVER.into(), 5_004).0, 0);
+    single.set(bound, OptionName::PortOf, third.encode());
+    single.close(bound);
+    single.turn();
+    assert!(in_use(&mut single, 5_001));
     // What is closed before it was bound has not kept it either.
     let fourth = single.open(SocketKind::Stream);
     single.set(fourth, OptionName::PortOf, third.encode());
