@@ -12,9 +12,11 @@ use crate::session::FEW_CHUNKS;
 use longshore_hostif::{
     ACCEPT_RECORD, AcceptRecord, EdgeFlags, Geometry, OptionName, SocketId, SocketKind,
 };
-use longshore_tcp::{Config, DropReason, FastOpenKey, Instant, Overflow, SynCookies};
+use longshore_tcp::{Config, DropReason, EcnMode, FastOpenKey, Instant, Overflow, SynCookies};
 use longshore_testbed::packets;
 use longshore_wire::SeqNumber;
+use longshore_wire::checksum::Partial;
+use longshore_wire::ipv4::HEADER_LEN;
 use longshore_wire::tcp::{TcpFlags, TcpHeader, Timestamps};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -128,6 +130,47 @@ fn a_syn_ack_is_sent_again_until_it_is_given_up() {
         assert_eq!(again, times.map(|after| (after, after == 63)));
         single.turn();
         assert_eq!(single.stack.next_timeout(), None);
+    }
+}
+
+/// Accurate ECN: the peer is told how many of its bytes came with each codepoint, and with none.
+#[test]
+fn the_peer_is_told_which_of_its_bytes_were_marked() {
+    for (codepoint, expected) in [
+        (0, [1, 0, 1]),
+        (1, [1, 0, 101]),
+        (2, [101, 0, 1]),
+        (3, [1, 100, 1]),
+    ] {
+        let mut single = Single::new(GEOMETRY, 1);
+        single.stack.settings.ecn = EcnMode::from_number(5);
+        single.listen();
+        single.turn();
+        let accurate = TcpFlags::AE | TcpFlags::CWR | TcpFlags::ECE;
+        single.bring(0, SYN | accurate, SeqNumber(0));
+        let ack = answer(&mut single).expect("a SYN-ACK").seq.add(1);
+        // That the SYN-ACK came without a codepoint.
+        single.bring(0, ACK | TcpFlags::CWR, ack);
+        single.turn();
+        single.sent();
+        let data = header(0, ACK, ISN.add(1), ack);
+        let between = (CLIENT.into(), SERVER.into());
+        let mut packet = packets::segment(between, &data, &[7; 100]);
+        packet[1] |= codepoint;
+        packet[10..12].fill(0);
+        let sum = Partial::of(&packet[..HEADER_LEN]).finish();
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        single.frame_in(&packet);
+        single.turn_after(50_000);
+        let acknowledgment = answer(&mut single).expect("an acknowledgment");
+        let told = acknowledgment.options.accurate_ecn.expect("its counts");
+        // What is left out is as it was at the beginning.
+        let fields = [
+            told.ect0.unwrap_or(1),
+            told.ce.unwrap_or(0),
+            told.ect1.unwrap_or(1),
+        ];
+        assert_eq!(fields, expected, "{codepoint}");
     }
 }
 
