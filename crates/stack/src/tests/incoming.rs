@@ -133,6 +133,24 @@ fn a_syn_ack_is_sent_again_until_it_is_given_up() {
     }
 }
 
+/// RFC 9293 section 3.10.7.4: in SYN-RECEIVED, an acknowledgment of what was not sent is reset, with the
+/// number that it has, and the attempt goes on.
+#[test]
+fn an_acknowledgment_that_cannot_be_is_reset_while_half_open() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.listen();
+    single.turn();
+    single.bring(0, SYN, SeqNumber(0));
+    let ack = answer(&mut single).expect("a SYN-ACK").seq.add(1);
+    single.bring(0, ACK, ack.add(5));
+    let reset = answer(&mut single).expect("a reset");
+    assert_eq!((reset.flags, reset.seq), (TcpFlags::RST, ack.add(5)));
+    assert_eq!(single.stack.status().half_open_count(), 1);
+    single.bring(0, ACK, ack);
+    single.turn();
+    assert!(single.told_of(listener).is_some());
+}
+
 /// Accurate ECN: the peer is told how many of its bytes came with each codepoint, and with none.
 #[test]
 fn the_peer_is_told_which_of_its_bytes_were_marked() {
