@@ -206,6 +206,43 @@ fn of_two_wildcards_the_packets_own_is_taken() {
     assert_eq!(datagram(&ports, addr("10.0.0.2:80")), Some(1));
 }
 
+/// The socket whose address is nearest to where something goes has it, whichever was bound last: its own
+/// address, then the wildcard of its version, then that of both; listeners as datagram sockets.
+#[test]
+fn the_nearest_address_has_what_comes() {
+    let bound = [addr("[::]:80"), addr("0.0.0.0:80"), addr("10.0.0.2:80")];
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    for (order, reuse) in orders
+        .iter()
+        .flat_map(|order| [(order, BOTH), (order, ADDRESS)])
+    {
+        let mut ports = self::ports(1);
+        for at in order {
+            assert!(ports.bind(bound[*at], *at as u32, reuse, false, 0));
+        }
+        // Without SO_REUSEPORT one alone may listen.
+        for at in order.iter().filter(|_| reuse.port) {
+            assert!(ports.listen(bound[*at], *at as u32));
+        }
+        for (to, key) in [("10.0.0.2:80", 2), ("10.0.0.3:80", 1), ("[fd00::2]:80", 0)] {
+            let (to, from) = (addr(to), addr("10.0.0.9:9"));
+            for spread in 0..4 {
+                let found = ports.find_datagram(to, from, |_| None, || spread);
+                assert_eq!(found, Some(key), "{order:?} {to} {spread}");
+                let found = ports.find_listener(to, spread);
+                assert!(found == Some(key) || !reuse.port, "{order:?} {to} {spread}");
+            }
+        }
+    }
+}
+
 #[test]
 fn ports_are_picked_until_none_is_left() {
     let mut ports = self::ports(1);
