@@ -164,6 +164,47 @@ fn a_connection_comes_in_and_answers() {
     assert_eq!(sent(&mut single), []);
 }
 
+/// The segments of several connections that come in turn are predicted, each for its own.
+#[test]
+fn each_connection_has_the_segments_that_are_predicted_for_it() {
+    const TIMES: u32 = 10;
+    let mut single = six();
+    let listener = bound(&mut single, SocketKind::Stream, 80);
+    single.listen_at(listener, 5);
+    single.turn();
+    let between = (PEER.into(), OURS.into());
+    let bring = |single: &mut Single, header: &TcpHeader, payload: &[u8]| {
+        single.frame_in(&packets::segment(between, header, payload));
+    };
+    let mut peers = [0, 1, 2].map(|number| {
+        let syn = header(number, TcpFlags::SYN, ISN, SeqNumber(0));
+        bring(&mut single, &syn, &[]);
+        let (_, answer) = sent(&mut single).pop().expect("a SYN-ACK");
+        let (answer, _) = TcpHeader::parse(&answer).unwrap();
+        let next = header(number, TcpFlags::ACK, ISN.add(1), answer.seq.add(1));
+        bring(&mut single, &next, &[]);
+        single.turn();
+        next
+    });
+    let sockets = [0, 1, 2].map(|which| accepted(&mut single, listener, which));
+    single.edges(listener, 3 * 64, EdgeFlags::empty());
+    let before = single.stack.counters.prediction.data;
+    for _ in 0..TIMES {
+        for (number, next) in peers.iter_mut().enumerate() {
+            bring(&mut single, next, &[number as u8; 100]);
+            next.seq = next.seq.add(100);
+        }
+        single.turn();
+    }
+    let predicted = single.stack.counters.prediction.data - before;
+    assert!(predicted >= u64::from(3 * (TIMES - 1)), "{predicted}");
+    for (number, socket) in sockets.iter().enumerate() {
+        let mut got = [0xff; 100 * TIMES as usize];
+        copy_out(&single.arena, socket.index, 0, &mut got);
+        assert!(got.iter().all(|byte| usize::from(*byte) == number));
+    }
+}
+
 #[test]
 fn a_datagram_comes_in_with_what_its_header_has() {
     let mut single = six();
