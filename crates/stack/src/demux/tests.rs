@@ -206,6 +206,25 @@ fn of_two_wildcards_the_packets_own_is_taken() {
     assert_eq!(datagram(&ports, addr("10.0.0.2:80")), Some(1));
 }
 
+/// Linux: two sockets listen at one address if both have SO_REUSEPORT, and are of one user.
+#[test]
+fn who_does_not_share_what_comes_listens_alone() {
+    for (reuse, users, both) in [
+        ([BOTH, BOTH], [0, 0], true),
+        ([BOTH, ADDRESS], [0, 0], false),
+        ([ADDRESS, BOTH], [0, 0], false),
+        ([ADDRESS, ADDRESS], [0, 0], false),
+        ([BOTH, BOTH], USERS, false),
+    ] {
+        let (mut ports, at) = (self::ports(1), addr("10.0.0.2:80"));
+        for key in [0, 1] {
+            assert!(ports.bind(at, key as u32, reuse[key], false, users[key]));
+        }
+        assert!(ports.listen(at, 0));
+        assert_eq!(ports.listen(at, 1), both, "{reuse:?} {users:?}");
+    }
+}
+
 /// The socket whose address is nearest to where something goes has it, whichever was bound last: its own
 /// address, then the wildcard of its version, then that of both; listeners as datagram sockets.
 #[test]
