@@ -296,6 +296,17 @@ impl ReadySet {
     /// Says that this thread is awake again. If others still sleep, they are
     /// woken for what comes next, and for what is left.
     pub fn awake(&self) {
+        self.wake_sleepers_but(1);
+    }
+
+    /// What was to wake the threads that sleep on the set's eventfd was taken by one that does
+    /// not sleep: they are woken for what comes next, and for what that one has left.
+    pub fn hand_on(&self) {
+        self.wake_sleepers_but(0);
+    }
+
+    /// As `awake`, where so many threads do not sleep any more.
+    fn wake_sleepers_but(&self, awake: u32) {
         let others = {
             let Ok(mut ready_sets) = self.host.ready_sets.enter() else {
                 return;
@@ -303,7 +314,7 @@ impl ReadySet {
             let Ok(set) = ready_sets.set(self.index) else {
                 return;
             };
-            set.sleepers = set.sleepers.saturating_sub(1);
+            set.sleepers = set.sleepers.saturating_sub(awake);
             if let Some(waiter) = set.waiter {
                 let waiter = self.host.session.waiters().at(waiter);
                 if set.sleepers == 0 {

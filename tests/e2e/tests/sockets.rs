@@ -85,6 +85,9 @@ scenarios! {
     /// select, poll, epoll.
     fn readiness(bed) within 300 { conformance::run(bed, "readiness"); }
 
+    /// Looks at epoll instances in which other threads sleep.
+    fn looks(bed) within 300 { conformance::run(bed, "looks"); }
+
     /// Many that become ready together.
     fn many(bed) within 300 { conformance::run(bed, "many"); }
 

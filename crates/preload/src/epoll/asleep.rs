@@ -24,14 +24,21 @@ pub(crate) struct Asleep {
     pub(crate) is_watched: bool,
 }
 
-/// Threads that wait in an instance, each of which counts as a descriptor of it.
+/// Threads that wait in an instance.
 #[derive(Debug, Default)]
-pub(super) struct Waiters(AtomicU32);
+pub(super) struct Waiters {
+    /// For the engine as well; each of them counts as a descriptor of the instance.
+    inside: AtomicU32,
+    /// In the kernel alone, since they began before anything of the engine's was in it. One that a
+    /// handler of a signal has led away stays counted.
+    in_kernel: AtomicU32,
+}
 
 impl Waiters {
-    /// In a child, where none of them is: how many there were.
+    /// In a child, where none of them is: how many there were that count as descriptors.
     pub(super) fn leave(&self) -> u32 {
-        self.0.swap(0, Ordering::AcqRel)
+        self.in_kernel.store(0, Ordering::Relaxed);
+        self.inside.swap(0, Ordering::AcqRel)
     }
 }
 
@@ -40,7 +47,7 @@ pub(crate) struct Inside(&'static Instance);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.0.waiters.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.waiters.inside.fetch_sub(1, Ordering::AcqRel);
         self.0.drop_descriptor();
     }
 }
@@ -49,8 +56,29 @@ impl Instance {
     /// Keeps the instance for a thread that waits in it.
     pub(crate) fn enter_to_wait(&'static self) -> Inside {
         self.add_descriptor();
-        self.waiters.0.fetch_add(1, Ordering::AcqRel);
+        self.waiters.inside.fetch_add(1, Ordering::AcqRel);
         Inside(self)
+    }
+
+    /// Has this thread wait in the kernel, where nothing of the engine's is in the instance yet.
+    pub(crate) fn wait_in_kernel<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let in_kernel = &self.waiters.in_kernel;
+        in_kernel.fetch_add(1, Ordering::AcqRel);
+        let result = wait();
+        let less = |n: u32| n.checked_sub(1);
+        _ = in_kernel.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+        result
+    }
+
+    /// A thread that does not sleep was told by the kernel that the eventfd was written to, which
+    /// the kernel says once: that is said to those who do sleep.
+    pub(crate) fn hand_on(&self) {
+        let Some(set) = self.set() else { return };
+        if self.waiters.in_kernel.load(Ordering::Acquire) != 0 {
+            let _ = set.ring();
+        } else {
+            set.hand_on();
+        }
     }
 
     /// Declares that this thread sleeps for the instance and for those in it.

@@ -131,21 +131,33 @@ impl Instance {
     /// As [`Self::with_nested`].
     pub(crate) fn is_hollow(
         &'static self,
-        mut is_reported: impl FnMut() -> bool,
+        is_reported: impl FnMut() -> bool,
     ) -> Result<bool, SocketError> {
         let within = self.all_within()?;
         let all: Vec<_> = self.having_sets(&within).collect();
+        let is_hollow = self.silence_all(&all, is_reported);
+        for (_, set) in &all {
+            set.hand_on();
+        }
+        is_hollow
+    }
+
+    fn silence_all(
+        &self,
+        all: &[(&'static Self, ReadySet)],
+        mut is_reported: impl FnMut() -> bool,
+    ) -> Result<bool, SocketError> {
         for _ in 0..MOST_ASKED {
             if all.is_empty() || self.is_ready() {
                 return Ok(false);
             }
-            for (_, set) in &all {
+            for (_, set) in all {
                 set.silence()?;
             }
             if !is_reported() {
                 return Ok(true);
             }
-            for (of, _) in &all {
+            for (of, _) in all {
                 of.take_lost_connection_out();
             }
         }

@@ -395,6 +395,40 @@ fn a_set_is_rung_for_those_that_sleep() {
     assert!(!is_readable(fd), "nobody sleeps any more");
 }
 
+/// What was to wake those that sleep and was taken by another thread is told to them again, where
+/// there is something left and where something comes.
+#[test]
+fn what_a_thread_takes_from_those_that_sleep_is_handed_on() {
+    let (_engine, host, _directory) = engine();
+    // Of which the engine has nothing to tell.
+    let a = Engine::open(host, SocketKind::Datagram);
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.silence().unwrap();
+    set.add(&a, 1, IN, 1).unwrap();
+    set.hand_on();
+    a.wake_local();
+    assert!(!is_readable(fd), "nobody sleeps");
+    set.declare().unwrap();
+    a.wake_local();
+    assert!(is_readable(fd));
+    // Taken, with nothing left for the one that sleeps on.
+    set.silence().unwrap();
+    set.hand_on();
+    assert!(!is_readable(fd));
+    a.wake_local();
+    assert!(is_readable(fd), "for what comes");
+    set.add(&a, 2, OUT, 2).unwrap();
+    set.silence().unwrap();
+    set.hand_on();
+    assert!(is_readable(fd), "for what is left");
+    set.silence().unwrap();
+    set.awake();
+    set.hand_on();
+    a.wake_local();
+    assert!(!is_readable(fd), "nobody sleeps any more");
+}
+
 /// A thread that is awake without having been rung is rung no more, and with nothing to report it
 /// does not wake those that sleep on.
 #[test]

@@ -73,6 +73,8 @@ struct Waiting<'a> {
     set: Option<ReadySet>,
     mask: In<'a, sigset_t>,
     found: Found<'a>,
+    /// The kernel has said that the eventfd was written to, which is for threads that sleep.
+    rung: bool,
 }
 
 impl Waiting<'_> {
@@ -188,7 +190,7 @@ impl Waiting<'_> {
             let e = self.found.event(i);
             let (events, word) = (e.events, e.u64);
             if word == self.instance.wake_fd_word() {
-                repeats = true;
+                (repeats, self.rung) = (true, true);
                 continue;
             }
             if word == self.instance.connection_word() {
@@ -248,6 +250,7 @@ impl Waiting<'_> {
     ) -> Result<c_int, SocketError> {
         self.take(got)?;
         if self.found.count != 0 {
+            self.hand_on();
             return Ok(self.found.count as c_int);
         }
         self.run(left()).map(|n| n as c_int)
@@ -271,7 +274,15 @@ impl Waiting<'_> {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             result = self.run_here(left);
         }
+        self.hand_on();
         result
+    }
+
+    /// Threads that sleep hear of what was taken from them.
+    fn hand_on(&mut self) {
+        if std::mem::take(&mut self.rung) {
+            self.instance.hand_on();
+        }
     }
 
     fn run_here(&mut self, limit: Option<Duration>) -> Result<usize, SocketError> {
@@ -347,7 +358,9 @@ impl Waiting<'_> {
                 Ok(_) => self.ask_kernel(usize::MAX, 0),
                 Err(e) => Err(e),
             };
+            // It has said so to the others.
             drop(asleep);
+            self.rung = false;
             result?;
             if is_confined() || !watched {
                 self.host.look_at_engine();
@@ -406,6 +419,7 @@ fn wait(
             most: room,
             count: 0,
         },
+        rung: false,
     };
     if let Some(host) = host.filter(|_| concerns_us && room != 0 && !nowhere) {
         return point(|| answer(|| waiting(host, set).run(limit).map(|n| n as c_int)));
@@ -415,7 +429,11 @@ fn wait(
         within(|| _ = host.messages().flush());
     }
     let deadline = deadline_after(limit.filter(|_| sleeps));
-    let got = plain();
+    let got = if sleeps {
+        instance.wait_in_kernel(plain)
+    } else {
+        plain()
+    };
     if got > 0 && !nowhere && instance.reports_once() {
         within(|| {
             for e in events.slice_mut(got as usize) {
