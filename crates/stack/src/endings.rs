@@ -195,7 +195,7 @@ impl Endings<'_> {
         let Some(socket) = self.endpoints.sockets.get(key) else {
             return;
         };
-        if socket.orphan {
+        if socket.orphan || !socket.has_block() {
             self.forget(key);
         } else {
             self.endpoints.sockets.arm(key);
@@ -210,8 +210,14 @@ impl Endings<'_> {
         let Kind::Stream(c) = &socket.kind else {
             return;
         };
-        if c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed {
+        let delivered = c.tcb.snd_acked() == c.tcb.snd_edge() || c.tcb.state() == State::Closed;
+        let is_in_vain = delivered && c.tcb.state() == State::SynSent;
+        if delivered {
             self.transfers().release_block(key);
+        }
+        if is_in_vain {
+            // Nobody waits for it, and it has nothing to say.
+            self.transfers().abort(key);
         }
     }
 

@@ -107,7 +107,10 @@ impl Transfers<'_> {
         let Some(p) = self.sockets.pair_mut(key) else {
             return;
         };
-        let other = p.other;
+        let (other, is_made) = (p.other, !p.connecting && !p.deferral.is_under_way());
+        if p.snd.urgent() == 0 || !is_made {
+            return;
+        }
         self.sockets.pass_on_urgent(key);
         let other_end = self.sockets.pair_mut(other);
         if other_end.is_some_and(|q| q.rcv.has_unreported_urgent()) {
@@ -193,6 +196,7 @@ impl Transfers<'_> {
         if self.has_lent(key) || socket.is_some_and(|s| s.is_lent_on(self.sessions)) {
             return false;
         }
+        self.pass_on_end(key);
         if let Some(q) = self.sockets.pair_mut(other) {
             // What the other end still has to send reaches nobody.
             q.other = NONE;
@@ -231,6 +235,7 @@ impl Transfers<'_> {
         p.snd.shut();
         p.rcv.shut();
         if resets {
+            p.snd.abandon_rest();
             p.dead.get_or_insert(RESET);
             if let Some(q) = self.sockets.pair_mut(other) {
                 q.reset();

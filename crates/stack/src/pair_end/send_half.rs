@@ -51,6 +51,11 @@ impl SendHalf {
         self.moved = moved;
     }
 
+    /// What the other end has not got, nobody gets.
+    pub(crate) fn abandon_rest(&mut self) {
+        self.moved = self.edge;
+    }
+
     /// It is done with up to `done`.
     pub(crate) fn finish_to(&mut self, done: u64) {
         self.done = self.done.max(done);
