@@ -23,6 +23,21 @@ const GEOMETRY: Geometry = Geometry {
 };
 const SEGMENT: usize = 1_024;
 
+/// A program says that a stream goes on with the first bytes of another, as few as may be, and ends
+/// there.
+fn forward_least(single: &mut Single, source: SocketId, (sink, snd_edge): (SocketId, u64)) {
+    let forward = Request::Forward {
+        socket: sink,
+        snd_edge,
+        rcv_consumed: 0,
+        flags: EdgeFlags::PUSH,
+        source,
+        from: 0,
+        to: LEAST_FORWARD,
+    };
+    single.ask(0, &forward);
+}
+
 /// A peer, whose next segment is this, sends as much as can be forwarded at the least.
 fn send_least(single: &mut Single, mut from: TcpHeader) {
     from.flags = TcpFlags::ACK | TcpFlags::PSH;
@@ -44,19 +59,8 @@ fn what_is_refused_is_not_kept() {
     send_least(&mut single, from);
     let unconnected = single.bind(SocketKind::Stream, 90);
     for sink in [unconnected, sink].repeat(50) {
-        single.ask(
-            0,
-            &Request::Forward {
-                socket: sink,
-                // More than a stream can hold.
-                snd_edge: 1 << 40,
-                rcv_consumed: 0,
-                flags: EdgeFlags::PUSH,
-                source,
-                from: 0,
-                to: LEAST_FORWARD,
-            },
-        );
+        // More than a stream can hold.
+        forward_least(&mut single, source, (sink, 1 << 40));
         single.turn();
     }
     let kept = single
@@ -188,18 +192,7 @@ fn what_is_passed_on_within_the_engine_crosses_once() {
         LEAST_FORWARD,
     );
     assert_eq!(end, all);
-    single.ask(
-        0,
-        &Request::Forward {
-            socket: sink,
-            snd_edge: all,
-            rcv_consumed: 0,
-            flags: EdgeFlags::PUSH,
-            source,
-            from: 0,
-            to: LEAST_FORWARD,
-        },
-    );
+    forward_least(&mut single, source, (sink, all));
     single.edges(source, LEAST_FORWARD, EdgeFlags::empty());
     (0..2).for_each(|_| single.turn());
     assert_eq!(
@@ -226,18 +219,7 @@ fn what_is_passed_on_to_nobody_counts_as_read() {
     to.flags = TcpFlags::RST;
     single.segment(&to, &[]);
     single.turn();
-    single.ask(
-        0,
-        &Request::Forward {
-            socket: sink,
-            snd_edge: LEAST_FORWARD,
-            rcv_consumed: 0,
-            flags: EdgeFlags::PUSH,
-            source,
-            from: 0,
-            to: LEAST_FORWARD,
-        },
-    );
+    forward_least(&mut single, source, (sink, LEAST_FORWARD));
     single.edges(source, LEAST_FORWARD, EdgeFlags::empty());
     single.turn();
     assert_eq!(single.in_stack().forwards.len(), 0);
@@ -308,18 +290,7 @@ fn forwarded_and_read(read: u64) -> (Single, [SocketId; 2], TcpHeader) {
     let ranges = host.ranges(sink.index);
     let written = ranges.write_forwarded(0, (source.index, 0), LEAST_FORWARD as usize);
     assert_eq!(written.unwrap(), Some(0));
-    single.ask(
-        0,
-        &Request::Forward {
-            socket: sink,
-            snd_edge: LEAST_FORWARD,
-            rcv_consumed: 0,
-            flags: EdgeFlags::PUSH,
-            source,
-            from: 0,
-            to: LEAST_FORWARD,
-        },
-    );
+    forward_least(&mut single, source, (sink, LEAST_FORWARD));
     single.edges(source, read, EdgeFlags::empty());
     single.turn();
     (single, [source, sink], to)

@@ -112,6 +112,19 @@ fn a_deferred_end_is_handed_over_after_its_seconds() {
     assert_eq!(single.stack.counters.own_bytes.lent, 0);
 }
 
+/// Two clients connect to a listener that has room for one; what they are told is thrown away.
+fn two_call(single: &mut Single, listener: SocketId) -> [SocketId; 2] {
+    single.listen_at(listener, 0);
+    let clients = [(); 2].map(|()| {
+        let client = single.open(SocketKind::Stream);
+        single.connect_to_own(client);
+        single.turn();
+        client
+    });
+    single.discard_completions();
+    clients
+}
+
 /// Linux: a connection whose first data finds the accept queue full enters it when there is room. Until
 /// then its client may close, or is reset if the listener goes.
 #[test]
@@ -126,14 +139,7 @@ fn a_deferred_end_stands_in_line_for_room() {
         let mut single = Single::new(GEOMETRY, 1);
         let listener = single.bind(SocketKind::Stream, 80);
         single.set(listener, OptionName::DeferAccept, 2);
-        single.listen_at(listener, 0);
-        let clients = [(); 2].map(|()| {
-            let client = single.open(SocketKind::Stream);
-            single.connect_to_own(client);
-            single.turn();
-            client
-        });
-        single.discard_completions();
+        let clients = two_call(&mut single, listener);
         let edges = clients.map(|client| {
             let edge = single.write(client, 0, b"a question");
             (0..2).for_each(|_| single.turn());
@@ -203,14 +209,7 @@ fn a_deferred_end_stands_in_line_for_room() {
 fn a_client_that_stood_in_line_may_be_deferred() {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.bind(SocketKind::Stream, 80);
-    single.listen_at(listener, 0);
-    let clients = [(); 2].map(|()| {
-        let client = single.open(SocketKind::Stream);
-        single.connect_to_own(client);
-        single.turn();
-        client
-    });
-    single.discard_completions();
+    let clients = two_call(&mut single, listener);
     single.set(listener, OptionName::DeferAccept, 2);
     single.edges(listener, 64, EdgeFlags::empty());
     (0..2).for_each(|_| single.turn());
@@ -293,14 +292,7 @@ fn an_attempt_ends_when_a_half_is_shut() {
     for half in [EdgeFlags::SHUT_WR, EdgeFlags::SHUT_RD] {
         let mut single = Single::new(GEOMETRY, 1);
         let listener = single.bind(SocketKind::Stream, 80);
-        single.listen_at(listener, 0);
-        let clients = [(); 2].map(|()| {
-            let client = single.open(SocketKind::Stream);
-            single.connect_to_own(client);
-            single.turn();
-            client
-        });
-        single.discard_completions();
+        let clients = two_call(&mut single, listener);
         single.edges(clients[1], 0, half);
         single.turn();
         let reported = single.told_of(clients[1]).expect("it is over");
