@@ -359,6 +359,56 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_the_next_syn() {
     );
 }
 
+/// Whoever has a connection before its handshake is over, and closes it without having written
+/// anything, wants nothing more of it: it is gone, and its SYN is not sent again. What was written
+/// is still to arrive.
+#[test]
+fn an_early_connection_without_data_ends_when_it_is_closed() {
+    let before: [EdgeFlags; 3] = [
+        EdgeFlags::empty(),
+        EdgeFlags::PUSH,
+        EdgeFlags::PUSH | EdgeFlags::SHUT_WR,
+    ];
+    for (flags, written) in before.into_iter().flat_map(|f| [(f, 0), (f, DATA.len())]) {
+        let mut single = Single::new(GEOMETRY, 1);
+        let (first, _) = connects(&mut single);
+        let syn = single.sent().pop().expect("a SYN");
+        answers(&mut single, &syn, FastOpenCookie::new(b"cookie42"), 0);
+        single.close(first);
+        single.turn();
+        let others = single.stack.endpoints.sockets.len();
+        let (early, _) = connects(&mut single);
+        if written != 0 {
+            single.write(early, 0, DATA);
+            single.turn();
+        }
+        if !flags.is_empty() {
+            single.edges(early, 0, flags);
+            single.turn();
+        }
+        single.ask(
+            0,
+            &Request::Close {
+                socket: early,
+                snd_edge: written as u64,
+                rcv_consumed: 0,
+                linger: None,
+            },
+        );
+        single.turn();
+        single.sent();
+        let what = format!("{flags:?} {written}");
+        let left = single.stack.endpoints.sockets.len() - others;
+        assert_eq!(left, usize::from(written != 0), "{what}");
+        single.turn_after(1_100_000);
+        let again = single.sent();
+        let is_syn = again
+            .iter()
+            .any(|sent| sent.flags.contains(TcpFlags::SYN) && sent.src_port != syn.src_port);
+        assert_eq!(is_syn, written != 0, "{what}");
+    }
+}
+
 /// Where the machine has Fast Open for no client, a SYN is as any other.
 #[test]
 fn a_machine_may_have_it_for_no_client() {
