@@ -3,11 +3,12 @@
 
 use super::off_path::GEOMETRY;
 use super::own_ends::{Own, flags};
-use super::single::Single;
+use super::single::{CLIENT, Single};
 use super::streams::append;
 use crate::counters::EngineDrop;
 use longshore_hostif::adapter::UnderWay;
 use longshore_hostif::{Completion, EdgeFlags, OptionName, Request, SocketId, SocketKind};
+use std::net::SocketAddr;
 
 const REFUSED: u16 = 111;
 const RESET: u16 = 104;
@@ -431,4 +432,31 @@ fn what_is_told_later_is_under_way() {
             assert!(turns < 3, "{case:?}");
         }
     }
+}
+
+/// A host that connects a socket which it has closed, before the engine has forgotten it, gets nothing
+/// that stays: no connection, and no SYN that is sent again.
+#[test]
+fn what_is_closed_is_not_connected() {
+    let mut own = Own::new();
+    let (client, before) = (own.client, own.sockets());
+    let close = Request::Close {
+        socket: client,
+        snd_edge: 0,
+        rcv_consumed: 0,
+        linger: Some(0),
+    };
+    let connect = Request::Connect {
+        socket: client,
+        tag: 1,
+        waiter: None,
+        peer: SocketAddr::new(CLIENT.into(), 80).into(),
+    };
+    own.single.ask(0, &close);
+    own.single.ask(0, &connect);
+    own.single.turn();
+    own.single.sent();
+    (0..3).for_each(|_| own.single.turn_after(1_100_000));
+    assert!(own.single.sent().is_empty());
+    assert_eq!(own.sockets(), before - 1);
 }
