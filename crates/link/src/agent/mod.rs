@@ -185,7 +185,8 @@ impl Agent {
         self.relay.hand_over_waiting()?;
         self.publish();
         self.relay.link.send()?;
-        // What is cared for may have been the last of it, and then nothing wakes this any more.
+        // What was sent just now, or cared for, may have been the last of it, and then nothing wakes
+        // this any more.
         if !took && !handled && !self.is_finished() {
             self.sleep()?;
         } else {
