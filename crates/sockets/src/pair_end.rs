@@ -46,6 +46,11 @@ impl OtherEnd {
         self.flags
             .intersects(BlockFlags::SHUT_WR | BlockFlags::CLOSED)
     }
+
+    /// Whether it has all of `sent` bytes, and that nothing follows.
+    fn has_all(self, sent: u64) -> bool {
+        self.flags.contains(BlockFlags::PEER_FIN) && self.arrived >= sent
+    }
 }
 
 impl<'a> PairEnd<'a> {
@@ -77,6 +82,11 @@ impl<'a> PairEnd<'a> {
             written: theirs.snd.edge.load(Ordering::Acquire),
             arrived: theirs.rcv.edge.load(Ordering::Acquire),
         })
+    }
+
+    /// How much this end has written.
+    fn written(self) -> u64 {
+        self.socket.block().snd.edge.load(Ordering::Acquire)
     }
 
     /// How much has arrived here.
@@ -113,10 +123,8 @@ impl<'a> PairEnd<'a> {
     /// Whether all that this end of a connection within the engine has written, and that it writes no
     /// more, has arrived at the other.
     pub(crate) fn has_all_gone(self) -> bool {
-        let written = self.socket.block().snd.edge.load(Ordering::Acquire);
-        self.other().is_some_and(|other| {
-            other.flags.contains(BlockFlags::PEER_FIN) && other.arrived >= written
-        })
+        let written = self.written();
+        self.other().is_some_and(|other| other.has_all(written))
     }
 
     /// Whether both ends of a connection within the engine send no more, and that has not arrived at
@@ -126,11 +134,12 @@ impl<'a> PairEnd<'a> {
         if !flags.contains(BlockFlags::SHUT_WR) {
             return false;
         }
-        match (self.other(), flags.contains(BlockFlags::PEER_FIN)) {
-            (None, _) => false,
-            (Some(_), true) => !self.has_all_gone(),
-            (Some(other), false) => other.ends(),
-        }
+        let written = self.written();
+        self.other()
+            .is_some_and(|other| match flags.contains(BlockFlags::PEER_FIN) {
+                true => !other.has_all(written),
+                false => other.ends(),
+            })
     }
 
     /// Before a call that fails once both ends have said that they send no more: if the other end is

@@ -133,13 +133,7 @@ fn the_port_of_an_own_connection_is_free() {
             Ends::ClientFirst => vec![client, server],
             Ends::ServerFirst => vec![server, client],
             Ends::Reset => {
-                let close = Request::Close {
-                    socket: server,
-                    snd_edge: 0,
-                    rcv_consumed: 0,
-                    linger: Some(0),
-                };
-                single.ask(0, &close);
+                single.reset(server);
                 vec![]
             }
         };

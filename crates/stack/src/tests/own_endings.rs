@@ -440,19 +440,13 @@ fn what_is_told_later_is_under_way() {
 fn what_is_closed_is_not_connected() {
     let mut own = Own::new();
     let (client, before) = (own.client, own.sockets());
-    let close = Request::Close {
-        socket: client,
-        snd_edge: 0,
-        rcv_consumed: 0,
-        linger: Some(0),
-    };
     let connect = Request::Connect {
         socket: client,
         tag: 1,
         waiter: None,
         peer: SocketAddr::new(CLIENT.into(), 80).into(),
     };
-    own.single.ask(0, &close);
+    own.single.reset(client);
     own.single.ask(0, &connect);
     own.single.turn();
     own.single.sent();

@@ -83,9 +83,9 @@ fn a_cork_that_was_set_before_holds() {
     );
 }
 
-/// TCP_DEFER_ACCEPT counts in seconds.
-#[test]
-fn a_deferred_end_is_handed_over_after_its_seconds() {
+/// A listener that defers connections for two seconds, and a client within the engine that has just
+/// called it.
+fn deferred() -> (Single, SocketId, SocketId) {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.listen();
     single.set(listener, OptionName::DeferAccept, 2);
@@ -93,6 +93,13 @@ fn a_deferred_end_is_handed_over_after_its_seconds() {
     single.connect_to_own(client);
     single.turn();
     single.discard_completions();
+    (single, listener, client)
+}
+
+/// TCP_DEFER_ACCEPT counts in seconds.
+#[test]
+fn a_deferred_end_is_handed_over_after_its_seconds() {
+    let (mut single, listener, client) = deferred();
     for _ in 0..19 {
         single.turn_after(100_000);
         assert_eq!(single.told_of(listener), None);
@@ -230,13 +237,7 @@ fn a_client_that_stood_in_line_may_be_deferred() {
 #[test]
 fn a_deferred_end_may_be_reset_before_it_is_handed_over() {
     for listener_goes in [false, true] {
-        let mut single = Single::new(GEOMETRY, 1);
-        let listener = single.listen();
-        single.set(listener, OptionName::DeferAccept, 2);
-        let client = single.open(SocketKind::Stream);
-        single.connect_to_own(client);
-        single.turn();
-        single.discard_completions();
+        let (mut single, listener, client) = deferred();
         if listener_goes {
             single.close(listener);
             single.turn();
@@ -249,13 +250,7 @@ fn a_deferred_end_may_be_reset_before_it_is_handed_over() {
             );
             single.turn_after(3_000_000);
         } else {
-            let close = Request::Close {
-                socket: client,
-                snd_edge: 0,
-                rcv_consumed: 0,
-                linger: Some(0),
-            };
-            single.ask(0, &close);
+            single.reset(client);
             (0..3).for_each(|_| single.turn_after(1_000_000 + TICK_US));
             assert_eq!(single.told_of(listener), None);
             assert_eq!(single.stack.endpoints.sockets.len(), 1);

@@ -96,13 +96,7 @@ fn the_next_connection_in_the_turn_of_the_reset_takes_its_place() {
         client,
         server,
     } = Own::new();
-    let close = Request::Close {
-        socket: server,
-        snd_edge: 0,
-        rcv_consumed: 0,
-        linger: Some(0),
-    };
-    single.ask(0, &close);
+    single.reset(server);
     single.connect_to_own(client);
     single.turn();
     assert_eq!(single.stack.endpoints.demux.flows(), 2, "its two ends");
@@ -215,15 +209,7 @@ fn what_was_lent_stays_when_its_sender_has_another_connection() {
     let next = super::off_path::accepted(&mut single, listener, 1);
     super::streams::append(&single.arena, sender.index, 0, &[9; MUCH]);
     say(&mut single, sender, MUCH as u64, EdgeFlags::PUSH);
-    single.ask(
-        0,
-        &Request::Close {
-            socket: reader,
-            snd_edge: 0,
-            rcv_consumed: 0,
-            linger: Some(0),
-        },
-    );
+    single.reset(reader);
     single.turn();
     let is_well = |single: &Single, socket: SocketId| {
         let key = single

@@ -245,11 +245,20 @@ impl Single {
 
     /// Process 0 closes this socket, on which nothing was written or read.
     pub(super) fn close(&mut self, socket: SocketId) {
+        self.close_and_linger(socket, None);
+    }
+
+    /// The same without lingering (SO_LINGER of 0): by a reset.
+    pub(super) fn reset(&mut self, socket: SocketId) {
+        self.close_and_linger(socket, Some(0));
+    }
+
+    fn close_and_linger(&mut self, socket: SocketId, linger: Option<u32>) {
         let close = Request::Close {
             socket,
             snd_edge: 0,
             rcv_consumed: 0,
-            linger: None,
+            linger,
         };
         self.ask(0, &close);
     }

@@ -100,11 +100,16 @@ static void do_shut_both(void) { say_result(shutdown(scene.fd, SHUT_RDWR)); }
 static void do_reuse(void) { set(SOL_SOCKET, SO_REUSEADDR, 1); }
 static void do_only_6(void) { set(IPPROTO_IPV6, IPV6_V6ONLY, 1); }
 static void do_both(void) { set(IPPROTO_IPV6, IPV6_V6ONLY, 0); }
+/* Accepts at a socket that does not wait; which number it is says nothing. */
+static int accept_one(void) {
+  int fd = accept(scene.fd, 0, 0);
+  say(" %s", fd < 0 ? strerrorname_np(errno) : "accepted");
+  return fd;
+}
 static void do_accept(void) {
   fcntl(scene.fd, F_SETFL, O_NONBLOCK);
-  int fd = accept(scene.fd, 0, 0);
+  int fd = accept_one();
   fcntl(scene.fd, F_SETFL, 0);
-  say(" %s", fd < 0 ? strerrorname_np(errno) : "accepted");
   close_hard(fd);
 }
 

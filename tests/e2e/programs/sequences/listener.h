@@ -54,16 +54,11 @@ static void do_caller_resets(void) {
     close_hard(calls.callers[--calls.called]);
 }
 static void do_take(void) {
-  int fd = accept(scene.fd, 0, 0);
-  say(" %s", fd < 0 ? strerrorname_np(errno) : "accepted");
+  int fd = accept_one();
   if (fd >= 0)
     calls.accepted[calls.taken++] = fd;
 }
-static void do_take_and_reset(void) {
-  int fd = accept(scene.fd, 0, 0);
-  say(" %s", fd < 0 ? strerrorname_np(errno) : "accepted");
-  close_hard(fd);
-}
+static void do_take_and_reset(void) { close_hard(accept_one()); }
 /* A new socket is in its place. */
 static void do_close_listener(void) {
   close(scene.fd);
