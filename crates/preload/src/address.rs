@@ -25,7 +25,7 @@ pub(crate) fn read(addr: In<'_, sockaddr>, len: socklen_t) -> Given {
         size_of::<libc::sa_family_t>(),
         size_of::<sockaddr_storage>(),
     );
-    if !(least..=most).contains(&len) || !vectors::can_be_there(addr, len) {
+    if !(least..=most).contains(&len) || !vectors::can_be_read(addr, len) {
         return Given::Other;
     }
     let bytes = addr.cast::<u8>().slice(len);
@@ -166,14 +166,14 @@ impl Native {
         if addr.is_null() {
             return Ok(());
         }
-        vectors::check(len, size_of::<socklen_t>())?;
+        vectors::check_room(len, size_of::<socklen_t>())?;
         let room = len.get().unwrap_or(0);
         if room.cast_signed() < 0 {
             return Err(refused(libc::EINVAL));
         }
         let take = room.min(self.len) as usize;
         if take != 0 {
-            vectors::check(addr, take)?;
+            vectors::check_room(addr, take)?;
         }
         addr.put_bytes(self.as_in().cast().slice(take));
         len.put(self.len);

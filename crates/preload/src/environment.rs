@@ -37,6 +37,8 @@ pub(crate) struct Remembered {
     pub(crate) warnings: Option<Destination>,
     /// Whether what it receives is shown to it where it lies.
     pub(crate) zero_copy: ZeroCopy,
+    /// Whether valgrind runs the program: it has libraries of its own preloaded.
+    pub(crate) is_in_valgrind: bool,
     engine_entry: CString,
     session_entry: CString,
     warnings_entry: Option<CString>,
@@ -88,11 +90,16 @@ fn read() -> Option<Remembered> {
         zero_copy: zero_copy
             .and_then(|value| value.parse().ok())
             .unwrap_or_default(),
+        is_in_valgrind: contains(preloaded.as_bytes(), b"/vgpreload_"),
         preload_entry: entry(PRELOAD_VARIABLE, preloaded.as_bytes()),
         library: CString::new(library.unwrap_or_default()).unwrap_or_default(),
         engine,
         session,
     })
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|at| at == part)
 }
 
 /// The value of a variable in an environment.

@@ -3,6 +3,7 @@
 
 use crate::user::{Argument, Buffer, Filter, In, Out, Word};
 use libc::{c_int, c_long, c_uint, c_void, pid_t, siginfo_t, size_t};
+use std::sync::atomic::AtomicU32;
 
 /// The words of a call with fewer arguments than the most, as the kernel takes them.
 #[inline]
@@ -70,6 +71,7 @@ macro_rules! system_calls {
 system_calls! {
     madvise(at: Out<'_, c_void>, len: size_t, advice: c_int) = libc::SYS_madvise;
     mprotect(at: Out<'_, c_void>, len: size_t, how: c_int) = libc::SYS_mprotect;
+    munmap(at: Out<'_, c_void>, len: size_t) = libc::SYS_munmap;
     mremap(at: Out<'_, c_void>, len: size_t, new_len: size_t, flags: c_int, to: Out<'_, c_void>) = libc::SYS_mremap;
     cachestat(fd: c_int, range: In<'_, [u64; 2]>, found: Out<'_, [u64; 5]>, flags: c_uint) = 451;
     set_filter(operation: c_uint, flags: c_uint, program: In<'_, Filter<'_>>) = libc::SYS_seccomp;
@@ -77,4 +79,36 @@ system_calls! {
     process_vm_writev(of: pid_t, from: In<'_, Buffer<'_>>, places: usize, to: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_writev;
     rt_tgsigqueueinfo(process: pid_t, thread: pid_t, signal: c_int, info: In<'_, siginfo_t>) = libc::SYS_rt_tgsigqueueinfo;
     rt_sigprocmask(how: c_int, new: In<'_, u64>, old: Out<'_, u64>, bytes: size_t) = libc::SYS_rt_sigprocmask;
+}
+
+/// Whether there is a word at `address`, which is a multiple of four, that may be read:
+/// FUTEX_CMP_REQUEUE looks at it, and has nobody to wake or to move.
+pub(crate) fn reads(address: usize) -> bool {
+    let own = AtomicU32::new(0);
+    let operation = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [address, operation, 0, 0, own.as_ptr().addr(), 0];
+    // SAFETY: the kernel reads four bytes there or says that it cannot, and changes none.
+    let said = unsafe { kernel(libc::SYS_futex, arguments) };
+    said != -c_long::from(libc::EFAULT)
+}
+
+/// As `reads`, for a word that may be written: FUTEX_WAKE_OP adds 0 to it, in one step with what
+/// other threads do, and wakes nobody unless the word is less than -2048, and then, of those that
+/// wait for it to change, one, who looks at it again.
+pub(crate) fn writes(address: usize) -> bool {
+    const ADD_0_IF_LESS: u32 =
+        (libc::FUTEX_OP_ADD as u32) << 28 | (libc::FUTEX_OP_CMP_LT as u32) << 24 | 0x800;
+    let own = AtomicU32::new(0);
+    let operation = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [
+        own.as_ptr().addr(),
+        operation,
+        0,
+        0,
+        address,
+        ADD_0_IF_LESS as usize,
+    ];
+    // SAFETY: the kernel adds 0 to the word there, whatever it is, or says that it cannot.
+    let said = unsafe { kernel(libc::SYS_futex, arguments) };
+    said != -c_long::from(libc::EFAULT)
 }

@@ -35,6 +35,7 @@ mod namespace;
 mod options;
 mod owner;
 mod page_exchange;
+mod pages;
 mod pipes;
 mod place;
 mod real;

@@ -4,8 +4,10 @@
 //! A kernel finds out that a pointer is bad when it copies. We would die of it,
 //! so pointers to where no program has memory are refused (EFAULT) before: the
 //! page at zero, with what is small enough to be an offset from a null pointer,
-//! and all that is not the program's half of the address space.
+//! all that is not the program's half of the address space, and pages that the
+//! program has not, or not for this (`pages`).
 
+use crate::pages::{self, Known};
 use crate::results::refused;
 use crate::user::{Buffer, In, Out, Pointer};
 use libc::c_void;
@@ -26,21 +28,58 @@ const HIGHEST: usize = if cfg!(target_arch = "x86_64") {
     1 << 52
 };
 
-/// Whether a program can have `len` bytes of memory there.
+/// So many bytes are asked for, as many as a structure has: a buffer may be said to be longer than it
+/// is where less is moved.
+const ASKED_FOR: usize = 256;
+
+/// Whether the program has `len` bytes of memory there that may be read.
 #[inline]
-pub(crate) fn can_be_there(at: impl Pointer, len: usize) -> bool {
-    const ROOM: usize = HIGHEST - LOWEST;
-    // An address below wraps to one far above.
-    len <= ROOM && at.address().wrapping_sub(LOWEST) <= ROOM - len
+pub(crate) fn can_be_read(at: impl Pointer, len: usize) -> bool {
+    is_there(at.address(), len, &pages::READABLE)
 }
 
-/// Refuses a pointer to where no program has memory.
+/// Whether they may be written.
+#[inline]
+pub(crate) fn can_be_written(at: impl Pointer, len: usize) -> bool {
+    is_there(at.address(), len, &pages::WRITABLE)
+}
+
+#[inline]
+fn is_there(at: usize, len: usize, known: &Known) -> bool {
+    let asked_for = len.min(ASKED_FOR);
+    let is_known = known.has(at, asked_for);
+    is_known && len <= ASKED_FOR || is_found(at, len, is_known, known)
+}
+
+/// As `is_there`, where not all is known, or there is more.
+fn is_found(at: usize, len: usize, is_known: bool, known: &Known) -> bool {
+    const ROOM: usize = HIGHEST - LOWEST;
+    // An address below wraps to one far above.
+    let is_programs = len <= ROOM && at.wrapping_sub(LOWEST) <= ROOM - len;
+    is_programs && (is_known || len == 0 || known.is_told(at, len.min(ASKED_FOR)))
+}
+
+/// Refuses a pointer to what cannot be read.
 ///
 /// # Errors
 /// EFAULT.
 #[inline]
 pub(crate) fn check(at: impl Pointer, len: usize) -> Result<(), SocketError> {
-    if can_be_there(at, len) {
+    refuse_unless(can_be_read(at, len))
+}
+
+/// Refuses a pointer to what cannot be written.
+///
+/// # Errors
+/// EFAULT.
+#[inline]
+pub(crate) fn check_room(at: impl Pointer, len: usize) -> Result<(), SocketError> {
+    refuse_unless(can_be_written(at, len))
+}
+
+#[inline]
+fn refuse_unless(is_there: bool) -> Result<(), SocketError> {
+    if is_there {
         Ok(())
     } else {
         Err(refused(libc::EFAULT))
@@ -115,8 +154,6 @@ pub(crate) fn source(base: In<'_, c_void>, len: usize) -> Result<IoSlice<'_>, So
 /// EFAULT.
 pub(crate) fn sink(base: Out<'_, c_void>, len: usize) -> Result<IoSliceMut<'_>, SocketError> {
     let len = len.min(MOST_BYTES);
-    if len != 0 {
-        check(base, len)?;
-    }
+    check_room(base, len)?;
     Ok(IoSliceMut::new(base.cast().slice_mut(len)))
 }

@@ -1,5 +1,6 @@
 /* UDP: one call, one datagram. */
 #include "check.h"
+#include "nowhere.h"
 #include <net/if.h>
 
 /* Two bound sockets, unconnected, and their addresses. */
@@ -531,7 +532,7 @@ static ssize_t send_to(int fd, const void *name, socklen_t n, int as_message) {
 
 static void bad_destinations(void) {
   TWO;
-  void *volatile nowhere = (void *)8, *kernels = (void *)(1UL << 63);
+  void *volatile nowhere;
   struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/nowhere"};
   struct sockaddr_in6 newer = {.sin6_family = AF_INET6, .sin6_port = there.sin_port};
   /* Connected, it could go to the peer. */
@@ -539,8 +540,8 @@ static void bad_destinations(void) {
     if (is_connected)
       SYS(connect(mine, A(there)));
     for (int m = 0; m < 2; m++) {
-      FAILS(send_to(mine, nowhere, sizeof there, m), EFAULT);
-      FAILS(send_to(mine, kernels, sizeof there, m), EFAULT);
+      EACH_NOWHERE(nowhere)
+        FAILS(send_to(mine, nowhere, sizeof there, m), EFAULT);
       FAILS(send_to(mine, &there, 8, m), EINVAL);
       FAILS(send_to(mine, &there, -1, m), EINVAL);
       FAILS(send_to(mine, &local, sizeof local, m), EAFNOSUPPORT);
@@ -555,7 +556,8 @@ static void bad_destinations(void) {
   /* A stream goes to its peer, whatever the address says that can be read. */
   EACH_PAIR(stream, other) {
     for (int m = 0; m < 2; m++) {
-      FAILS(send_to(stream, nowhere, sizeof there, m), EFAULT);
+      EACH_NOWHERE(nowhere)
+        FAILS(send_to(stream, nowhere, sizeof there, m), EFAULT);
       FAILS(send_to(stream, &there, -1, m), EINVAL);
       IS(send_to(stream, &local, sizeof local, m), 1);
       IS(send_to(stream, &there, 0, m), 1);

@@ -1,6 +1,7 @@
 /* Calls with arguments that make no sense: the errno that Linux gives, in the order in
  * which it looks. */
 #include "check.h"
+#include "nowhere.h"
 #include <netinet/udp.h>
 
 enum { STREAM, DATAGRAM, KINDS };
@@ -79,11 +80,15 @@ static void waiting(void) {
 
 static void names(void) {
   GIVES(getsockname(fd, (void *)&name, of(-1)), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(getsockname(fd, (void *)&name, nowhere), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
-  GIVES(getsockname(fd, nowhere, of(16)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
-  GIVES(getsockname(fd, nowhere, of(0)), 0, 0, 0, 0, 0, 0);
+  EACH_NOWHERE(nowhere)
+    GIVES(getsockname(fd, (void *)&name, nowhere), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(getsockname(fd, nowhere, of(16)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(getsockname(fd, nowhere, of(0)), 0, 0, 0, 0, 0, 0);
   GIVES(getpeername(fd, (void *)&name, of(-1)), ENOTCONN, ENOTCONN, EINVAL, ENOTCONN, ENOTCONN, EINVAL);
-  GIVES(getpeername(fd, nowhere, of(16)), ENOTCONN, ENOTCONN, EFAULT, ENOTCONN, ENOTCONN, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(getpeername(fd, nowhere, of(16)), ENOTCONN, ENOTCONN, EFAULT, ENOTCONN, ENOTCONN, EFAULT);
   done();
 }
 
@@ -95,7 +100,8 @@ static void addresses(void) {
   GIVES(bind(fd, (void *)&a, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(bind(fd, (void *)&a, 8), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(bind(fd, (void *)&a, 200), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(bind(fd, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(bind(fd, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(bind(fd, A(local)), EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
   GIVES(bind(fd, A(six)), EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
   GIVES(bind(fd, A(b)), EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL, EADDRNOTAVAIL);
@@ -103,7 +109,8 @@ static void addresses(void) {
   GIVES(connect(fd, (void *)&c, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(connect(fd, (void *)&c, 8), EINVAL, EINVAL, EISCONN, EINVAL, EINVAL, EINVAL);
   GIVES(connect(fd, (void *)&c, 1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(connect(fd, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(connect(fd, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(connect(fd, A(local)), EAFNOSUPPORT, EAFNOSUPPORT, EISCONN, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
   GIVES(connect(fd, A(six)), EAFNOSUPPORT, EAFNOSUPPORT, EISCONN, EAFNOSUPPORT, EAFNOSUPPORT, EAFNOSUPPORT);
   done();
@@ -118,23 +125,29 @@ static void sending(void) {
   to = address(far_ip(), 9), none = address(far_ip(), 0);
   enum { QUIET = MSG_NOSIGNAL | MSG_DONTWAIT };
   GIVES(send(fd, "x", 1, QUIET), EPIPE, EPIPE, 0, EDESTADDRREQ, EDESTADDRREQ, 0);
-  GIVES(send(fd, nowhere, 1, QUIET), EPIPE, EPIPE, EFAULT, EDESTADDRREQ, EDESTADDRREQ, EFAULT);
+  EACH_NOWHERE(nowhere) if (nowhere != KERNELS)
+    GIVES(send(fd, nowhere, 1, QUIET), EPIPE, EPIPE, EFAULT, EDESTADDRREQ, EDESTADDRREQ, EFAULT);
   GIVES(send(fd, "x", 1, QUIET | MSG_OOB), EPIPE, EPIPE, 0, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP);
   GIVES(send(fd, buf, 70000, QUIET | MSG_OOB), EPIPE, EPIPE, 0, EMSGSIZE, EMSGSIZE, EMSGSIZE);
   GIVES(sendto(fd, "x", 1, QUIET, (void *)&to, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(sendto(fd, "x", 1, QUIET, (void *)&to, 200), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(sendto(fd, "x", 1, QUIET, (void *)&to, 8), EPIPE, EPIPE, 0, EINVAL, EINVAL, EINVAL);
-  GIVES(sendto(fd, "x", 1, QUIET, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(sendto(fd, "x", 1, QUIET, nowhere, 16), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(sendto(fd, "x", 1, QUIET, A(none)), EPIPE, EPIPE, 0, EINVAL, EINVAL, EINVAL);
-  GIVES(sendto(fd, nowhere, 1, QUIET, A(to)), EPIPE, EPIPE, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere) if (nowhere != KERNELS)
+    GIVES(sendto(fd, nowhere, 1, QUIET, A(to)), EPIPE, EPIPE, EFAULT, EFAULT, EFAULT, EFAULT);
   struct iovec v = {buf, 1}, bad = {buf, -1}, off = {nowhere, 1};
   GIVES(message(fd, 1, (struct msghdr){.msg_iov = &v, .msg_iovlen = 2000}, 0), EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE);
   GIVES(message(fd, 1, (struct msghdr){.msg_iov = &bad, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(message(fd, 1, (struct msghdr){.msg_iov = nowhere, .msg_iovlen = 1}, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(message(fd, 1, (struct msghdr){.msg_iov = nowhere, .msg_iovlen = 1}, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(message(fd, 1, (struct msghdr){.msg_name = &to, .msg_namelen = -1, .msg_iov = &v, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(message(fd, 1, (struct msghdr){.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &off, .msg_iovlen = 1}, 0), EPIPE, EPIPE, EFAULT, EFAULT, EFAULT, EFAULT);
-  GIVES(sendmmsg(fd, nowhere, 1, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
-  GIVES(sendmmsg(fd, nowhere, 0, 0), 0, 0, 0, 0, 0, 0);
+  EACH_NOWHERE(nowhere)
+    GIVES(sendmmsg(fd, nowhere, 1, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(sendmmsg(fd, nowhere, 0, 0), 0, 0, 0, 0, 0, 0);
   done();
 }
 
@@ -148,11 +161,14 @@ static void receiving(void) {
   struct iovec v = {buf, 1}, bad = {buf, -1};
   GIVES(message(fd, 0, (struct msghdr){.msg_iov = &v, .msg_iovlen = 2000}, 0), EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE);
   GIVES(message(fd, 0, (struct msghdr){.msg_iov = &bad, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(message(fd, 0, (struct msghdr){.msg_iov = nowhere, .msg_iovlen = 1}, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(message(fd, 0, (struct msghdr){.msg_iov = nowhere, .msg_iovlen = 1}, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(message(fd, 0, (struct msghdr){.msg_name = &name, .msg_namelen = -1, .msg_iov = &v, .msg_iovlen = 1}, 0), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(recvmmsg(fd, nowhere, 1, NOW, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(recvmmsg(fd, nowhere, 1, NOW, 0), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   struct timespec never = {0, -1};
-  GIVES(recvmmsg(fd, nowhere, 1, NOW, &never), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
+  EACH_NOWHERE(nowhere)
+    GIVES(recvmmsg(fd, nowhere, 1, NOW, &never), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   done();
 }
 
@@ -161,7 +177,8 @@ static void options(void) {
   GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, 3), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, nowhere, 4), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, nowhere, 4), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, -1), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, 4), 0, 0, 0, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT);
   GIVES(setsockopt(fd, IPPROTO_UDP, UDP_CORK, &one, 4), ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, 0, 0, 0);
@@ -170,8 +187,10 @@ static void options(void) {
   GIVES(setsockopt(fd, SOL_SOCKET, SO_TYPE, &one, 4), ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT, ENOPROTOOPT);
   GIVES(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, of(-1)), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
   GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, &one, of(-1)), EINVAL, EINVAL, EINVAL, EINVAL, EINVAL, EINVAL);
-  GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, &one, nowhere), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
-  GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, nowhere, of(4)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, &one, nowhere), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
+  EACH_NOWHERE(nowhere)
+    GIVES(getsockopt(fd, SOL_SOCKET, SO_ERROR, nowhere, of(4)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   GIVES(getsockopt(fd, IPPROTO_TCP, TCP_INFO, buf, of(-1)), EINVAL, EINVAL, EINVAL, EOPNOTSUPP, EOPNOTSUPP, EOPNOTSUPP);
   GIVES(getsockopt(fd, IPPROTO_IP, IP_MTU, &one, of(4)), ENOTCONN, ENOTCONN, 0, ENOTCONN, ENOTCONN, 0);
   done();
@@ -226,8 +245,7 @@ static void memory_that_is_not_there(void) {
   part = (struct iovec){buf, 1};
   several.msg_hdr = (struct msghdr){.msg_iov = &part, .msg_iovlen = 1};
 #define ALL_FAULT EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT
-  for (int i = 0; i < 2; i++) {
-    nowhere = i ? (void *)0xffff800000000000 : (void *)8;
+  EACH_NOWHERE(nowhere) {
     GIVES(epoll_ctl(ep, EPOLL_CTL_ADD, fd, nowhere), ALL_FAULT);
     GIVES(epoll_ctl(ep, EPOLL_CTL_MOD, fd, nowhere), ALL_FAULT);
     GIVES((epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event), epoll_pwait(ep, &event, 1, 0, nowhere)), ALL_FAULT);
@@ -239,14 +257,13 @@ static void memory_that_is_not_there(void) {
     GIVES(message(unix_ends[0], 1, (struct msghdr){.msg_iov = &part, .msg_iovlen = 1, .msg_control = nowhere, .msg_controllen = 32}, 0), ALL_FAULT);
     GIVES(sendfile(fd, file, nowhere, 1), ALL_FAULT);
     GIVES(ioctl(fd, 0x8912 /* SIOCGIFCONF */, nowhere), ALL_FAULT);
-    if (!i) {
+    if (nowhere != KERNELS) {
       GIVES(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, nowhere, 4), EINVAL, EINVAL, EINVAL, EFAULT, EFAULT, EFAULT);
       GIVES(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, nowhere, 12), EPROTO, EPROTO, EPROTO, EFAULT, EFAULT, EFAULT);
     }
     GIVES(splice(fd, nowhere, pipes[1], 0, 1, 0), ALL_FAULT);
     GIVES(splice(fd, 0, pipes[1], nowhere, 1, 0), ESPIPE, ESPIPE, ESPIPE, ESPIPE, ESPIPE, ESPIPE);
   }
-  nowhere = (void *)8;
   done();
 }
 
@@ -281,6 +298,66 @@ static void beside_a_stream(void) {
   }
 }
 
+/* Memory that may be read and not written: what a call only reads may be there, and where it wants to
+ * write it fails, and takes nothing. */
+static void memory_that_is_not_written(void) {
+  char *page = page_of(PROT_READ | PROT_WRITE);
+  struct sockaddr_in *somebody = (void *)page;
+  struct pollfd *polled = (void *)(page + 64);
+  struct epoll_event *event = (void *)(page + 128);
+  fd_set *selected = (void *)(page + 256);
+  struct msghdr *m = (void *)(page + 512);
+  struct iovec *part = (void *)(page + 640);
+  int *one = (void *)(page + 1024);
+  socklen_t *length = (void *)(page + 1028);
+  int listener = my_listener(8);
+  EACH_PAIR(mine, far) {
+    struct sockaddr_in here = name_of(listener);
+    SYS(mprotect(page, PAGE_SIZE, PROT_READ | PROT_WRITE));
+    *somebody = here, *one = 1, *length = sizeof here;
+    *polled = (struct pollfd){mine, POLLOUT, 0};
+    *event = (struct epoll_event){.events = EPOLLOUT};
+    FD_ZERO(selected);
+    FD_SET(mine, selected);
+    *part = (struct iovec){page + 2048, 4};
+    *m = (struct msghdr){.msg_iov = part, .msg_iovlen = 1};
+    memcpy(page + 2048, "read", 4);
+    SYS(mprotect(page, PAGE_SIZE, PROT_READ));
+    int called = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    SYS(setsockopt(called, SOL_SOCKET, SO_KEEPALIVE, one, sizeof *one));
+    SYS(connect(called, (struct sockaddr *)somebody, sizeof *somebody));
+    IS(send(mine, page + 2048, 4, 0), 4);
+    IS(writev(mine, part, 1), 4);
+    IS(sendmsg(mine, m, 0), 4);
+    SYS(ioctl(mine, FIONBIO, one));
+    int ep = SYS(epoll_create1(0));
+    SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, event));
+    char got[16];
+    receive_all(far, got, 12);
+    OK(memcmp(got, "readreadread", 12) == 0);
+    send_all(far, "data", 4);
+    OK(ready(mine, POLLIN, 10000));
+    FAILS(recv(mine, page, 4, 0), EFAULT);
+    FAILS(read(mine, page, 4), EFAULT);
+    FAILS(readv(mine, part, 1), EFAULT);
+    FAILS(recvmsg(mine, &(struct msghdr){.msg_iov = part, .msg_iovlen = 1}, 0), EFAULT);
+    FAILS(getsockname(mine, (struct sockaddr *)somebody, &(socklen_t){16}), EFAULT);
+    FAILS(getpeername(mine, (struct sockaddr *)somebody, &(socklen_t){16}), EFAULT);
+    FAILS(getsockname(mine, (struct sockaddr *)&here, length), EFAULT);
+    FAILS(getsockopt(mine, SOL_SOCKET, SO_TYPE, one, &(socklen_t){4}), EFAULT);
+    FAILS(getsockopt(mine, SOL_SOCKET, SO_TYPE, got, length), EFAULT);
+    FAILS(ioctl(mine, FIONREAD, one), EFAULT);
+    FAILS(poll(polled, 1, 0), EFAULT);
+    FAILS(select(mine + 1, NULL, selected, NULL, &(struct timeval){0}), EFAULT);
+    FAILS(epoll_wait(ep, event, 1, 0), EFAULT);
+    FAILS(accept(listener, (struct sockaddr *)somebody, &(socklen_t){16}), EFAULT);
+    receive_all(mine, got, 4);
+    OK(memcmp(got, "data", 4) == 0);
+    SYS(close(ep)), SYS(close(called));
+  }
+  SYS(close(listener)), SYS(munmap(page, PAGE_SIZE));
+}
+
 /* Nothing is closed by a call that fails. */
 static void closing(void) {
   GIVES((close_range(fd, fd, 8) == -1 ? fcntl(fd, F_GETFD) : -1), 0, 0, 0, 0, 0, 0);
@@ -300,6 +377,7 @@ const struct check CHECKS[] = {
     {"address_form", address_form},
     {"interfaces_that_are_none", interfaces_that_are_none},
     {"memory_that_is_not_there", memory_that_is_not_there},
+    {"memory_that_is_not_written", memory_that_is_not_written},
     {"closing", closing},
     {"beside_a_stream", beside_a_stream},
     {0, 0},

@@ -1,5 +1,6 @@
 /* Bytes over a connection: every call that moves them, and how it ends. */
 #include "check.h"
+#include "nowhere.h"
 
 static void read_write(void) {
   EACH_PAIR(mine, far) {
@@ -607,10 +608,10 @@ static void splice_end_of_stream(void) {
 }
 
 static void bad_pointers(void) {
-  EACH_PAIR(mine, far) {
-    void *volatile nowhere = (void *)8, *kernels = (void *)(1UL << 63);
+  void *volatile nowhere;
+  EACH_NOWHERE(nowhere) EACH_PAIR(mine, far) {
     FAILS(send(mine, nowhere, 100, 0), EFAULT);
-    FAILS(write(mine, kernels, 100), EFAULT);
+    FAILS(write(mine, nowhere, 100), EFAULT);
     FAILS(send(mine, 0, 1, 0), EFAULT);
     struct iovec v = {nowhere, 100};
     FAILS(writev(mine, &v, 1), EFAULT);
@@ -622,7 +623,7 @@ static void bad_pointers(void) {
     send_all(far, "data", 4);
     OK(ready(mine, POLLIN, 10000));
     FAILS(recv(mine, nowhere, 100, 0), EFAULT);
-    FAILS(read(mine, kernels, 100), EFAULT);
+    FAILS(read(mine, nowhere, 100), EFAULT);
     FAILS(readv(mine, &v, 1), EFAULT);
     FAILS(recvmsg(mine, &m, 0), EFAULT);
     FAILS(recvmsg(mine, nowhere, 0), EFAULT);
@@ -637,41 +638,45 @@ static void bad_pointers(void) {
 }
 
 static void bad_pointers_beside_the_bytes(void) {
-  void *volatile nowhere = (void *)8, *kernels = (void *)(1UL << 63);
-  EACH_PAIR(mine, far) {
+  void *volatile nowhere;
+  EACH_NOWHERE(nowhere) EACH_PAIR(mine, far) {
     struct sockaddr_in a;
     socklen_t n = sizeof a;
     FAILS(getsockname(mine, nowhere, &n), EFAULT);
-    FAILS(getsockname(mine, (struct sockaddr *)&a, kernels), EFAULT);
-    FAILS(getpeername(mine, kernels, &n), EFAULT);
+    FAILS(getsockname(mine, (struct sockaddr *)&a, nowhere), EFAULT);
+    FAILS(getpeername(mine, nowhere, &n), EFAULT);
     FAILS(getpeername(mine, (struct sockaddr *)&a, nowhere), EFAULT);
     FAILS(ioctl(mine, SIOCOUTQ, nowhere), EFAULT);
     FAILS(getsockopt(mine, SOL_SOCKET, SO_ERROR, nowhere, &n), EFAULT);
-    FAILS(getsockopt(mine, IPPROTO_TCP, TCP_NODELAY, &a, kernels), EFAULT);
+    FAILS(getsockopt(mine, IPPROTO_TCP, TCP_NODELAY, &a, nowhere), EFAULT);
     FAILS(poll(nowhere, 1, 0), EFAULT);
     FAILS(select(mine + 1, nowhere, 0, 0, &(struct timeval){0}), EFAULT);
     int ep = SYS(epoll_create1(0));
     struct epoll_event e = {.events = EPOLLOUT};
     SYS(epoll_ctl(ep, EPOLL_CTL_ADD, mine, &e));
-    FAILS(epoll_wait(ep, kernels, 1, 0), EFAULT);
+    FAILS(epoll_wait(ep, nowhere, 1, 0), EFAULT);
     IS(epoll_wait(ep, &e, 1, 1000), 1);
     SYS(close(ep));
   }
   int listener = my_listener(8), fd = SYS(socket(AF_INET, SOCK_STREAM, 0));
   struct sockaddr_in here = name_of(listener);
-  FAILS(connect(fd, nowhere, sizeof here), EFAULT);
-  FAILS(bind(fd, kernels, sizeof here), EFAULT);
-  /* The connection goes with the call that could not say whose it is. */
-  int far = far_socket(SOCK_STREAM);
-  SYS(far_connect(far, here));
-  socklen_t n = sizeof here;
-  FAILS(accept(listener, nowhere, &n), EFAULT);
-  nonblocking(listener);
-  FAILS(accept(listener, 0, 0), EAGAIN);
-  int other = far_socket(SOCK_STREAM);
-  SYS(far_connect(other, here));
-  OK(ready(listener, POLLIN, 5000));
-  SYS(close(SYS(accept(listener, 0, 0))));
+  EACH_NOWHERE(nowhere) {
+    FAILS(connect(fd, nowhere, sizeof here), EFAULT);
+    FAILS(bind(fd, nowhere, sizeof here), EFAULT);
+    /* The connection goes with the call that could not say whose it is. */
+    int far = far_socket(SOCK_STREAM);
+    SYS(far_connect(far, here));
+    OK(ready(listener, POLLIN, 5000));
+    socklen_t n = sizeof here;
+    FAILS(accept(listener, nowhere, &n), EFAULT);
+    nonblocking(listener);
+    FAILS(accept(listener, 0, 0), EAGAIN);
+    int other = far_socket(SOCK_STREAM);
+    SYS(far_connect(other, here));
+    OK(ready(listener, POLLIN, 5000));
+    SYS(close(SYS(accept(listener, 0, 0))));
+    SYS(close(far)), SYS(close(other));
+  }
 }
 
 static void receive_timeout(void) {

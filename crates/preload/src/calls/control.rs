@@ -43,7 +43,7 @@ fn control<'a>(msg: In<'a, Message<'a>>) -> impl Iterator<Item = Control<'a>> {
     let buffer = msg
         .get()
         .map(|m| (m.msg_control.as_in(), m.msg_controllen))
-        .filter(|(buffer, len)| vectors::can_be_there(*buffer, *len))
+        .filter(|(buffer, len)| vectors::can_be_read(*buffer, *len))
         .unwrap_or((In::null(), 0));
     let mut rest = buffer.0.slice(buffer.1);
     std::iter::from_fn(move || {

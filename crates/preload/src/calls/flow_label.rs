@@ -23,7 +23,7 @@ const LABEL: u32 = 0xf_ffff;
 pub(crate) fn check(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> Result<(), SocketError> {
     // First what nearly all addresses are sorted out by: each datagram comes here.
     let len_of_six = size_of::<sockaddr_in6>();
-    if (len as usize) < len_of_six || !vectors::can_be_there(addr, len_of_six) {
+    if (len as usize) < len_of_six || !vectors::can_be_read(addr, len_of_six) {
         return Ok(());
     }
     let Some(six) = addr.cast::<sockaddr_in6>().get() else {

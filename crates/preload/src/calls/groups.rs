@@ -152,7 +152,7 @@ pub(crate) fn set(
         return None;
     }
     let len = (len as usize).min(LONGEST);
-    if !vectors::can_be_there(value, len) {
+    if !vectors::can_be_read(value, len) {
         return None;
     }
     let bytes = value.cast::<u8>().slice(len);

@@ -296,7 +296,7 @@ const _: () = assert!(size_of::<Configuration<'_>>() == size_of::<libc::ifconf>(
 /// take, if there is no buffer.
 pub(super) fn configuration(fd: c_int, to: Out<'_, Configuration<'_>>) -> c_int {
     within(|| {
-        if !vectors::can_be_there(to, size_of::<Configuration<'_>>()) {
+        if !vectors::can_be_written(to, size_of::<Configuration<'_>>()) {
             return real::ioctl(fd, libc::SIOCGIFCONF, to.into());
         }
         let room = to.get().map_or(0, |c| c.len).max(0);

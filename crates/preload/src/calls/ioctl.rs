@@ -50,7 +50,7 @@ pub extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, arg: Argument<'_>) -
         || match fds::engine(fd).and_then(|socket| number(&socket, request)) {
             Some(number) => answer(|| {
                 let number = number?;
-                vectors::check(place, size_of::<c_int>())?;
+                vectors::check_room(place, size_of::<c_int>())?;
                 place.put(number);
                 Ok(0)
             }),
@@ -133,7 +133,7 @@ fn put_last_arrival(
         && real::ioctl(fd, SIOCGSTAMPNS[0], Out::from(&mut kernels).into()) == 0;
     let last = own.max(is_kernels_known.then_some(kernels));
     let last = last.ok_or(refused(libc::ENOENT))?;
-    vectors::check(to, size_of::<[i64; 2]>())?;
+    vectors::check_room(to, size_of::<[i64; 2]>())?;
     to.put(if SIOCGSTAMP.contains(&request) {
         timeval_of(last)
     } else {

@@ -1,6 +1,7 @@
 //! `mlockall`, which would otherwise fill the arena; `madvise` and `mremap`, which treat
 //! buffers whose pages were exchanged (`page_exchange`) as other memory; `mprotect`, which does
-//! not come between.
+//! not come between. After `mprotect`, `munmap` and `mremap` what is known of the pages is forgotten
+//! (`pages`).
 //!
 //! The arena is some gigabytes of address space of which only the pages in use
 //! have memory behind them. Locking all that a program maps would put memory
@@ -9,7 +10,7 @@
 use crate::kernel;
 use crate::results::set_errno;
 use crate::user::{Out, Pointer};
-use crate::{page_exchange, real};
+use crate::{page_exchange, pages as known, real};
 use libc::{c_int, c_long, c_void, size_t};
 use std::ops::Range;
 
@@ -61,6 +62,15 @@ pub extern "C-unwind" fn mprotect(at: Out<'_, c_void>, len: size_t, how: c_int) 
     let stopped = page_exchange::is_used().then(page_exchange::stop);
     let result = kernel::mprotect(at, len, how);
     drop(stopped);
+    known::forget(&pages(at, len));
+    done(result) as c_int
+}
+
+/// `munmap(2)`, after which what is known of the pages is forgotten.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn munmap(at: Out<'_, c_void>, len: size_t) -> c_int {
+    let result = kernel::munmap(at, len);
+    known::forget(&pages(at, len));
     done(result) as c_int
 }
 
@@ -77,5 +87,7 @@ pub extern "C-unwind" fn mremap(
     if page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::make_plain(&pages(at, len));
     }
-    done(kernel::mremap(at, len, new_len, flags, to)) as *mut c_void
+    let result = kernel::mremap(at, len, new_len, flags, to);
+    known::forget(&pages(at, len));
+    done(result) as *mut c_void
 }

@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 
 /// Whether the name has a place to go, if any of it is wanted.
 fn check_room(addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> Result<(), SocketError> {
-    vectors::check(len, size_of::<socklen_t>())?;
+    vectors::check_room(len, size_of::<socklen_t>())?;
     match len.get().unwrap_or(0) {
         0 => Ok(()),
         len if len.cast_signed() < 0 => Err(refused(libc::EINVAL)),
-        _ => vectors::check(addr, 0),
+        _ => vectors::check_room(addr, 1),
     }
 }
 

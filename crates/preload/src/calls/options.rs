@@ -159,8 +159,7 @@ const SHORTEST: timeval = timeval {
 /// program that there is no limit: this is what would be read back for the engine, too, and so
 /// the kernel is given the shortest that there is.
 fn is_before_now(value: In<'_, c_void>, len: socklen_t) -> bool {
-    if (len as usize) < size_of::<timeval>() || !vectors::can_be_there(value, size_of::<timeval>())
-    {
+    if (len as usize) < size_of::<timeval>() || !vectors::can_be_read(value, size_of::<timeval>()) {
         return false;
     }
     let time = value.cast::<timeval>().get();

@@ -89,7 +89,7 @@ fn with_ours<'a>(
     let bytes = usize::try_from(count)
         .ok()?
         .checked_mul(size_of::<pollfd>())?;
-    if count == 0 || !vectors::can_be_there(list, bytes) {
+    if count == 0 || !vectors::can_be_written(list, bytes) {
         return None;
     }
     let list = list.slice_mut(count as usize);

@@ -90,7 +90,7 @@ fn recv_buffer(
         if !addr.is_null() && !addr_len.is_null() {
             // Linux says nothing about the peer of a stream, and looks at the length when it
             // has received.
-            vectors::check(addr_len, size_of::<socklen_t>())?;
+            vectors::check_room(addr_len, size_of::<socklen_t>())?;
             if addr_len.get().is_some_and(|len| len.cast_signed() < 0) {
                 return Err(refused(libc::EINVAL));
             }

@@ -25,7 +25,8 @@ pub extern "C-unwind" fn recvmsg(fd: c_int, msg: Out<'_, Message<'_>>, flags: c_
         return point(|| {
             answer(|| {
                 let socket = fds::engine_or_closed(fd)?;
-                vectors::check(msg, size_of::<Message<'_>>()).map_err(|_| refused(libc::EFAULT))?;
+                vectors::check_room(msg, size_of::<Message<'_>>())
+                    .map_err(|_| refused(libc::EFAULT))?;
                 recv_message(fd, &socket, msg, flags)
             })
         });
@@ -175,7 +176,7 @@ fn receive_many(
         let one = msgs.add(i);
         // A message is the first part of it.
         let message: Out<'_, Message<'_>> = one.cast();
-        let got = vectors::check(message, size_of::<Message<'_>>())
+        let got = vectors::check_room(message, size_of::<Message<'_>>())
             .map_err(|_| refused(libc::EFAULT))
             .and_then(|()| recv_message(fd, socket, message, flags));
         let got = match got {

@@ -75,7 +75,7 @@ fn list(sets: &Sets<'_>, count: usize) -> Option<Vec<pollfd>> {
     let bytes = count.div_ceil(64) * size_of::<u64>();
     if sets
         .iter()
-        .any(|(set, _)| !set.0.is_null() && !vectors::can_be_there(set.0, bytes))
+        .any(|(set, _)| !set.0.is_null() && !vectors::can_be_written(set.0, bytes))
     {
         return None;
     }

@@ -84,7 +84,7 @@ fn send_from(
     count: usize,
 ) -> Result<ssize_t, SocketError> {
     if !offset.is_null() {
-        vectors::check(offset, size_of::<off_t>())?;
+        vectors::check_room(offset, size_of::<off_t>())?;
     }
     if fds::is_engines(from) {
         // A socket is no file, and has no places.

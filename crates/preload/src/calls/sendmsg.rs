@@ -22,7 +22,7 @@ const LONGEST_NAME: socklen_t = size_of::<sockaddr_storage>() as socklen_t;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn sendmsg(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> ssize_t {
     let plain = || kernels_send(fd, || real::sendmsg(fd, msg, flags));
-    if flags & MSG_CMSG_COMPAT != 0 || !vectors::can_be_there(msg, size_of::<Message<'_>>()) {
+    if flags & MSG_CMSG_COMPAT != 0 || !vectors::can_be_read(msg, size_of::<Message<'_>>()) {
         return plain();
     }
     if fds::is_kernels(fd) {
@@ -90,7 +90,7 @@ fn send_message(fd: c_int, msg: In<'_, Message<'_>>, flags: c_int) -> Option<ssi
 /// How long the message is, if it is its bytes that are nowhere, and not the list of them.
 fn length_of_faulty(m: &Message<'_>, e: &SocketError) -> Option<usize> {
     let list = m.msg_iovlen * size_of::<Buffer<'_>>();
-    if e.errno() != libc::EFAULT || !vectors::can_be_there(m.msg_iov, list) {
+    if e.errno() != libc::EFAULT || !vectors::can_be_read(m.msg_iov, list) {
         return None;
     }
     let parts = m.msg_iov.slice(m.msg_iovlen).iter();

@@ -150,7 +150,7 @@ pub(super) fn set(
     (value, len): (In<'_, c_void>, socklen_t),
 ) -> Option<Result<(), SocketError>> {
     let len = (len as usize).min(GROUP_FILTER + STORAGE * MOST6 as usize);
-    if !vectors::can_be_there(value, len) || level == IP6 && !is_v6(fd, entry) {
+    if !vectors::can_be_read(value, len) || level == IP6 && !is_v6(fd, entry) {
         return None;
     }
     let read = read(level, name, value.cast::<u8>().slice(len))?;

@@ -308,6 +308,7 @@ fn socket_call(call: Call<'_>) -> Option<c_long> {
         libc::SYS_splice => call!(splice::splice: a, b, c, d, e, f),
         libc::SYS_madvise => call!(memory::madvise: a, b, c),
         libc::SYS_mprotect => call!(memory::mprotect: a, b, c),
+        libc::SYS_munmap => call!(memory::munmap: a, b),
         libc::SYS_mremap => call!(memory::mremap: a, b, c, d, e),
         libc::SYS_poll => call!(poll::poll: a, b, c),
         libc::SYS_ppoll => writing_time_left(c, || call!(poll::ppoll: a, b, c, d)),

@@ -102,9 +102,9 @@ pub(crate) fn before_decided(
         None => place::attached()?.congestion(),
     };
     let name = CONGESTION_NAMES.get(place as usize)?;
-    vectors::check(len, size_of::<socklen_t>()).ok()?;
+    vectors::check_room(len, size_of::<socklen_t>()).ok()?;
     let room = len.get()? as usize;
-    vectors::check(value, room).ok()?;
+    vectors::check_room(value, room).ok()?;
     let bytes = padded(name);
     let take = bytes.len().min(room);
     value.put_bytes(&bytes[..take]);

@@ -49,7 +49,7 @@ pub extern "C-unwind" fn epoll_ctl(
         return plain();
     };
     let needs_event = op != libc::EPOLL_CTL_DEL;
-    if needs_event && !vectors::can_be_there(event, size_of::<epoll_event>()) {
+    if needs_event && !vectors::can_be_read(event, size_of::<epoll_event>()) {
         return plain();
     }
     let (events, data) = if needs_event {

@@ -406,7 +406,7 @@ fn wait(
     // rung then.
     let sleeps = limit != Some(Duration::ZERO);
     let room = usize::try_from(most).unwrap_or(0);
-    let nowhere = !vectors::can_be_there(events, room.saturating_mul(size_of::<epoll_event>()))
+    let nowhere = !vectors::can_be_written(events, room.saturating_mul(size_of::<epoll_event>()))
         || !is_mask_there(mask);
     let waiting = |host, set| Waiting {
         host,

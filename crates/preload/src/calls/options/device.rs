@@ -75,7 +75,7 @@ pub(super) fn choose(
 /// The number of IP_UNICAST_IF, in the network's byte order; 0 if it is of another length than Linux
 /// takes.
 fn unicast_index(value: In<'_, c_void>, len: socklen_t) -> u32 {
-    if len as usize != size_of::<u32>() || !vectors::can_be_there(value, size_of::<u32>()) {
+    if len as usize != size_of::<u32>() || !vectors::can_be_read(value, size_of::<u32>()) {
         return 0;
     }
     u32::from_be(value.cast().get().unwrap_or(0))
@@ -94,7 +94,7 @@ fn is_engines(host: &Host, index: u32) -> bool {
 /// The number of the interface in a `struct in6_pktinfo`; 0 if there is none in it, or it is too short.
 fn index_in(value: In<'_, c_void>, len: socklen_t) -> u32 {
     let least = size_of::<in6_pktinfo>();
-    if (len as usize) < least || !vectors::can_be_there(value, least) {
+    if (len as usize) < least || !vectors::can_be_read(value, least) {
         return 0;
     }
     let info: Option<in6_pktinfo> = value.cast().get();
@@ -105,7 +105,7 @@ fn index_in(value: In<'_, c_void>, len: socklen_t) -> u32 {
 fn index_of(name: c_int, value: In<'_, c_void>, len: socklen_t) -> u32 {
     let len = (len as usize).min(libc::IFNAMSIZ - 1);
     let is_short = name == SO_BINDTOIFINDEX && len < size_of::<u32>();
-    if is_short || !vectors::can_be_there(value, len) {
+    if is_short || !vectors::can_be_read(value, len) {
         return 0;
     }
     let mut text = [0u8; libc::IFNAMSIZ];

@@ -56,11 +56,11 @@ fn get(
         };
     };
     // The kernel knows what to say to pointers that lead nowhere.
-    if !vectors::can_be_there(len, size_of::<socklen_t>()) {
+    if !vectors::can_be_written(len, size_of::<socklen_t>()) {
         return plain();
     }
     let room = len.get().unwrap_or(0);
-    if room.cast_signed() < 0 || !vectors::can_be_there(value, room as usize) {
+    if room.cast_signed() < 0 || !vectors::can_be_written(value, room as usize) {
         return plain();
     }
     let give = |bytes: &[u8]| {
