@@ -55,14 +55,14 @@ gungraun_passes() {
     scripts/bench-instructions.sh
 }
 
-# Installs a nightly, and says whether it serves; one that does not takes a gigabyte for nothing.
+# Installs a nightly, and says whether it serves: 1 if it does not, which then takes a gigabyte for
+# nothing; 2 if it is not to be had, or not with all that is wanted of it.
 nightly_serves() {
   local candidate=$1 had
   had=$(rustup toolchain list | grep "^$candidate-" || true)
   if ! timeout 600 rustup toolchain install "$candidate" --profile minimal --no-self-update \
     --component miri --component rust-src >/dev/null 2>&1; then
-    echo "update-tools: $candidate is not to be had"
-    return 1
+    return 2
   fi
   echo "update-tools: trying $candidate"
   if passes "$candidate" nightly_passes "$candidate"; then return; fi
@@ -70,30 +70,53 @@ nightly_serves() {
   return 1
 }
 
-# The newest; if that does not serve, what is broken has been so from some day on, which is looked
-# for by halves: to try one takes minutes.
+# The newest that is to be had; if that does not serve, what is broken has been so from some day on,
+# which is looked for by halves: to try one takes minutes. Days on which there was none say nothing
+# of those before them.
 move_nightly() {
-  local pinned=${NIGHTLY#nightly-} first=0 last middle day
-  last=$((($(date -u +%s) - $(date -u -d "$pinned" +%s)) / 86400))
-  # Of day `first` after the pinned one it is known that it serves, of day `last` that it does not.
-  middle=$((last - 1))
-  while ((last - first > 1)); do
-    day=$(date -u -d "$pinned + $middle days" +%F)
-    if nightly_serves "nightly-$day"; then
-      first=$middle
-      sed -i "s/^NIGHTLY=.*/NIGHTLY=\${NIGHTLY:-nightly-$day}/" "$file"
-    else
-      last=$middle
-    fi
-    middle=$(((first + last) / 2))
+  local pinned=${NIGHTLY#nightly-} serves at status day tried=false missing=0
+  local -a days=()
+  serves=$pinned
+  if ! asked "dist/$pinned/channel-rust-nightly.toml" >/dev/null; then
+    echo "update-tools: nightly-$pinned: what is newest cannot be asked"
+    return
+  fi
+  echo "update-tools: looking for nightlies after $pinned"
+  for ((at = 1; at < ($(date -u +%s) - $(date -u -d "$pinned" +%s)) / 86400; at++)); do
+    days+=("$(date -u -d "$pinned + $at days" +%F)")
   done
-  echo "update-tools: nightly-$(date -u -d "$pinned + $first days" +%F)"
+  while ((${#days[@]} > 0)); do
+    if "$tried"; then at=$((${#days[@]} / 2)); else at=$((${#days[@]} - 1)); fi
+    day=${days[at]} status=0
+    nightly_serves "nightly-$day" || status=$?
+    case $status in
+      0)
+        serves=$day tried=true
+        sed -i "s/^NIGHTLY=.*/NIGHTLY=\${NIGHTLY:-nightly-$day}/" "$file"
+        days=("${days[@]:at+1}")
+        ;;
+      1)
+        tried=true
+        days=("${days[@]:0:at}")
+        ;;
+      *)
+        missing=$((missing + 1))
+        days=("${days[@]:0:at}" "${days[@]:at+1}")
+        ;;
+    esac
+  done
+  if ((missing > 0)); then echo "update-tools: $missing nightlies that were asked for are not to be had"; fi
+  echo "update-tools: nightly-$serves"
+}
+
+# What the server of toolchains has at this path.
+asked() {
+  curl -fsS --max-time 120 "${RUSTUP_DIST_SERVER:-https://static.rust-lang.org}/$1" 2>/dev/null
 }
 
 # The number of the newest stable compiler; nothing if it cannot be asked.
 newest_stable() {
-  curl -fsS --max-time 120 \
-    "${RUSTUP_DIST_SERVER:-https://static.rust-lang.org}/dist/channel-rust-stable.toml" 2>/dev/null |
+  asked dist/channel-rust-stable.toml |
     sed -n '/^\[pkg\.rust\]$/{n;s/^version = "\([0-9.]*\).*/\1/p}' || true
 }
 
