@@ -1,10 +1,12 @@
 /* A program that has functions of libc's names, and goes on from them to the next ones (Erlang
-   has its sigaction so): nobody but the program calls them. */
+   has its sigaction so): nobody but the program calls them. And one that has overwritten them. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>
+#include <sys/mman.h>
 
-static int depth, calls, came;
+/* Volatile, as libc's functions are said not to call back. */
+static volatile int depth, calls, came;
 
 static void enter(void) {
   calls++;
@@ -55,8 +57,66 @@ static void its_own_poll(void) {
   }
 }
 
+static int jumped_madvise(void *at, size_t len, int advice) {
+  enter();
+  int result = syscall(SYS_madvise, at, len, advice);
+  depth--;
+  return result;
+}
+
+static int jumped_munmap(void *at, size_t len) {
+  enter();
+  int result = syscall(SYS_munmap, at, len);
+  depth--;
+  return result;
+}
+
+static void *jumped_mremap(void *at, size_t len, size_t new_len, int flags, ...) {
+  enter();
+  void *result = (void *)syscall(SYS_mremap, at, len, new_len, flags, NULL);
+  depth--;
+  return result;
+}
+
+/* The function begins with a jump to another from now on (on x86-64). */
+static void jump(const char *name, void *to) {
+  char *from = dlsym(RTLD_DEFAULT, name), *page = (char *)((long)from & -4096);
+  unsigned char code[12] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
+  memcpy(code + 2, &to, sizeof to);
+  OK(from != NULL);
+  SYS(syscall(SYS_mprotect, page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC));
+  memcpy(from, code, sizeof code);
+  SYS(syscall(SYS_mprotect, page, 8192, PROT_READ | PROT_EXEC));
+}
+
+/* Libraries that want to know what memory a program gives back (UCX) overwrite how the functions
+   begin, and do by their numbers what those did. */
+static void overwritten(void) {
+  jump("madvise", jumped_madvise);
+  jump("munmap", jumped_munmap);
+  jump("mremap", jumped_mremap);
+  int rights = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_ANONYMOUS;
+  char *at = mmap(NULL, 8192, rights, how, -1, 0);
+  OK(at != MAP_FAILED);
+  calls = 0;
+  at[0] = 'x';
+  at = mremap(at, 8192, 16384, MREMAP_MAYMOVE);
+  OK(at != MAP_FAILED && at[0] == 'x');
+  SYS(madvise(at, 16384, MADV_DONTNEED));
+  IS(at[0], 0);
+  SYS(munmap(at, 16384));
+  IS(calls, 3);
+  EACH_PAIR(mine, far) {
+    char got;
+    send_all(mine, "x", 1);
+    receive_all(far, &got, 1);
+    FAILS(send(mine, at, 1, 0), EFAULT);
+  }
+}
+
 const struct check CHECKS[] = {
     {"its_own_sigaction", its_own_sigaction},
     {"its_own_poll", its_own_poll},
+    {"overwritten", overwritten},
     {0, 0},
 };

@@ -46,6 +46,14 @@ fn done(result: c_long) -> c_long {
 /// `madvise(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int) -> c_int {
+    advise(at, len, advice) as c_int
+}
+
+/// What `madvise` does and returns. These four are apart from the functions of libc's names, for
+/// `syscall`: a library that wants to know of each call (UCX's) overwrites how those begin with a jump
+/// into its own, and reaches what they did by `syscall`.
+#[inline(always)]
+pub(crate) fn advise(at: Out<'_, c_void>, len: size_t, advice: c_int) -> c_long {
     let empties = matches!(
         advice,
         libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | libc::MADV_FREE
@@ -53,25 +61,37 @@ pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int
     if empties && page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::empty(&pages(at, len));
     }
-    done(kernel::madvise(at, len, advice)) as c_int
+    done(kernel::madvise(at, len, advice))
 }
 
-/// `mprotect(2)`, not while the pages are exchanged: they would be writable after it.
+/// `mprotect(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn mprotect(at: Out<'_, c_void>, len: size_t, how: c_int) -> c_int {
+    protect(at, len, how) as c_int
+}
+
+/// What `mprotect` does, not while the pages are exchanged: they would be writable after it.
+#[inline(always)]
+pub(crate) fn protect(at: Out<'_, c_void>, len: size_t, how: c_int) -> c_long {
     let stopped = page_exchange::is_used().then(page_exchange::stop);
     let result = kernel::mprotect(at, len, how);
     drop(stopped);
     known::forget(&pages(at, len));
-    done(result) as c_int
+    done(result)
 }
 
-/// `munmap(2)`, after which what is known of the pages is forgotten.
+/// `munmap(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn munmap(at: Out<'_, c_void>, len: size_t) -> c_int {
+    unmap(at, len) as c_int
+}
+
+/// What `munmap` does; what is known of the pages is forgotten.
+#[inline(always)]
+pub(crate) fn unmap(at: Out<'_, c_void>, len: size_t) -> c_long {
     let result = kernel::munmap(at, len);
     known::forget(&pages(at, len));
-    done(result) as c_int
+    done(result)
 }
 
 /// `mremap(2)`. It takes its last argument as a variadic one; on this architecture that comes
@@ -84,10 +104,22 @@ pub extern "C-unwind" fn mremap(
     flags: c_int,
     to: Out<'_, c_void>,
 ) -> *mut c_void {
+    remap(at, len, new_len, flags, to) as *mut c_void
+}
+
+/// What `mremap` does.
+#[inline(always)]
+pub(crate) fn remap(
+    at: Out<'_, c_void>,
+    len: size_t,
+    new_len: size_t,
+    flags: c_int,
+    to: Out<'_, c_void>,
+) -> c_long {
     if page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::make_plain(&pages(at, len));
     }
     let result = kernel::mremap(at, len, new_len, flags, to);
     known::forget(&pages(at, len));
-    done(result) as *mut c_void
+    done(result)
 }
