@@ -34,7 +34,7 @@ passes() {
     return
   fi
   echo "update-tools: $what does not serve:"
-  tail -15 "$log" | sed 's/^/  /'
+  { grep -v ': not run: ' "$log" || true; } | tail -15 | sed 's/^/  /'
   rm -f "$log"
   return 1
 }

@@ -13,18 +13,16 @@ use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
 use rustix::mm::MapFlags;
+use rustix::thread::gettid;
 use std::ffi::{CStr, CString, OsString};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Says to the new image that its process holds sockets for which it may have no
 /// descriptors, so that it lets go of them.
 pub(crate) const HELD_VARIABLE: &str = "LONGSHORE_HELD";
 const HELD: &CStr = c"LONGSHORE_HELD=1";
-
-unsafe extern "C" {
-    safe static environ: StringsVariable;
-}
 
 /// What was in the environment when the program started.
 #[derive(Debug)]
@@ -50,19 +48,42 @@ pub(crate) struct Remembered {
 
 static REMEMBERED: OnceLock<Option<Remembered>> = OnceLock::new();
 
+/// The thread that reads the environment, while it does.
+static READER: AtomicI32 = AtomicI32::new(0);
+
+unsafe extern "C" {
+    safe static environ: StringsVariable;
+}
+
 /// Whether it is known what the environment was when the program started. Libraries that
-/// come before libc (sanitizers, allocators) call before it has one.
+/// come before libc (sanitizers, allocators) call before it has one, and while it is read: what
+/// they have in place of `malloc` and `memcpy` gets ready when it is first called.
 pub(crate) fn is_known() -> bool {
-    REMEMBERED.get().is_some() || !environ.get().is_null()
+    REMEMBERED.get().is_some() || !environ.get().is_null() && !reads_now()
+}
+
+/// Whether this thread is reading it.
+fn reads_now() -> bool {
+    let reader = READER.load(Relaxed);
+    reader != 0 && reader == gettid().as_raw_nonzero().get()
 }
 
 /// The variables, if the program is on Longshore, as far as that [is known](is_known). The
 /// first call that knows it has to be before the program begins.
 pub(crate) fn remembered() -> Option<&'static Remembered> {
+    if let Some(known) = REMEMBERED.get() {
+        return known.as_ref();
+    }
     if !is_known() {
         return None;
     }
-    REMEMBERED.get_or_init(read).as_ref()
+    let known = REMEMBERED.get_or_init(|| {
+        READER.store(gettid().as_raw_nonzero().get(), Relaxed);
+        let variables = read();
+        READER.store(0, Relaxed);
+        variables
+    });
+    known.as_ref()
 }
 
 fn read() -> Option<Remembered> {
