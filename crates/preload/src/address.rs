@@ -154,7 +154,7 @@ impl Native {
         In::from(&self.storage).cast()
     }
 
-    /// Copies what fits to where C wants it, and says how long it is.
+    /// Where C wants it, copies what fits there, and says how long it is.
     ///
     /// # Errors
     /// EFAULT; EINVAL for a negative length.
@@ -166,6 +166,19 @@ impl Native {
         if addr.is_null() {
             return Ok(());
         }
+        self.tell(addr, len)
+    }
+
+    /// As `copy_out`, where C has asked for it: also for its length alone, by a null pointer and a
+    /// length of 0.
+    ///
+    /// # Errors
+    /// As `copy_out`.
+    pub(crate) fn tell(
+        &self,
+        addr: Out<'_, sockaddr>,
+        len: Out<'_, socklen_t>,
+    ) -> Result<(), SocketError> {
         vectors::check_room(len, size_of::<socklen_t>())?;
         let room = len.get().unwrap_or(0);
         if room.cast_signed() < 0 {

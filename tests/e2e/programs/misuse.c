@@ -86,6 +86,8 @@ static void names(void) {
     GIVES(getsockname(fd, nowhere, of(16)), EFAULT, EFAULT, EFAULT, EFAULT, EFAULT, EFAULT);
   EACH_NOWHERE(nowhere)
     GIVES(getsockname(fd, nowhere, of(0)), 0, 0, 0, 0, 0, 0);
+  GIVES((getsockname(fd, NULL, of(0)) || len != sizeof(struct sockaddr_in) ? -1 : 0), 0, 0, 0, 0, 0, 0);
+  GIVES((getpeername(fd, NULL, of(0)) || len != sizeof(struct sockaddr_in) ? -1 : 0), ENOTCONN, ENOTCONN, 0, ENOTCONN, ENOTCONN, 0);
   GIVES(getpeername(fd, (void *)&name, of(-1)), ENOTCONN, ENOTCONN, EINVAL, ENOTCONN, ENOTCONN, EINVAL);
   EACH_NOWHERE(nowhere)
     GIVES(getpeername(fd, nowhere, of(16)), ENOTCONN, ENOTCONN, EFAULT, ENOTCONN, ENOTCONN, EFAULT);

@@ -34,7 +34,7 @@ pub extern "C-unwind" fn getsockname(
     within(|| match fds::engine(fd).and_then(local) {
         Some(local) => answer(|| {
             check_room(addr, len)?;
-            local.copy_out(addr, len).map(|()| 0)
+            local.tell(addr, len).map(|()| 0)
         }),
         None => real::getsockname(fd, addr, len),
     })
@@ -61,7 +61,7 @@ pub extern "C-unwind" fn getpeername(
         Some(socket) => answer(|| {
             let peer = Native::of_engine(peer_of(&socket)?, socket.is_v6());
             check_room(addr, len)?;
-            peer.copy_out(addr, len).map(|()| 0)
+            peer.tell(addr, len).map(|()| 0)
         }),
         None => real::getpeername(fd, addr, len),
     })
