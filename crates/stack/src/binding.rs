@@ -231,7 +231,7 @@ impl Binding<'_> {
         if let Kind::Datagram(d) = &mut socket.kind {
             d.peer = Some(peer);
         }
-        self.demux.udp.put_last(local.port(), key);
+        self.demux.udp.connect(local.port(), key, peer);
         let from_source = SocketAddr::new(source, local.port());
         if self.link.addresses.is_for_all(local.ip()) {
             return Ok(as_family(from_source, v6));

@@ -32,12 +32,8 @@ impl Sockets {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Option<u32> {
-        let peer = |key| match &self.get(key)?.kind {
-            Kind::Datagram(d) => d.peer,
-            _ => None,
-        };
         let spread = || demux.hash((local, remote));
-        let key = demux.udp.find_datagram(local, remote, peer, spread)?;
+        let key = demux.udp.find_datagram(local, remote, spread)?;
         let is_datagram = matches!(self.get(key)?.kind, Kind::Datagram(_));
         is_datagram.then_some(key)
     }

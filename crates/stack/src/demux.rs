@@ -14,7 +14,7 @@ mod table4;
 mod used_ports;
 
 pub(crate) use flow::Flow;
-pub(crate) use ports::{Ports, Reuse};
+pub(crate) use ports::{Ports, Receivers, Reuse};
 
 use crate::local_ports::{LocalPorts, ReservedPorts};
 use crate::secrets::{KeyedHash, Purpose, Secrets};

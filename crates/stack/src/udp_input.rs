@@ -6,6 +6,7 @@ use crate::access::Transport;
 use crate::at_work::AtWork;
 use crate::bytes::{part, put};
 use crate::counters::EngineDrop;
+use crate::demux::Receivers;
 use crate::endpoints::Endpoints;
 use crate::input::Carried;
 use crate::link::memberships::Memberships;
@@ -182,9 +183,8 @@ impl UdpInput<'_> {
             matches!(&s.kind, Kind::Datagram(d) if d.receives_from(local.ip(), remote, of))
         };
         let mut any = false;
-        let mut nth = 0;
-        while let Some(key) = self.endpoints.demux.udp.nth_at(local, nth) {
-            nth += 1;
+        let mut at = Receivers::START;
+        while let Some(key) = (self.endpoints.demux.udp).next_receiver(local, remote, &mut at) {
             let links = &self.responder.link.groups;
             let socket = self.endpoints.sockets.get(key);
             if socket.is_some_and(|s| receives(s, links)) {

@@ -14,7 +14,8 @@ pub(crate) struct Flow {
     ports: u32,
 }
 
-fn bits(ip: IpAddr) -> u128 {
+/// An address, one of IPv4 as it is mapped into IPv6.
+pub(super) fn bits(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => 0xffff_0000_0000 | u128::from(u32::from(ip)),
         IpAddr::V6(ip) => u128::from(ip),
@@ -82,7 +83,11 @@ pub(super) struct Keyed {
 
 impl Keyed {
     pub(super) fn new(secrets: &Secrets, purpose: Purpose) -> Self {
-        let keyed: KeyedHash = secrets.keyed(purpose);
+        Self::of(&secrets.keyed(purpose))
+    }
+
+    /// As secret as `keyed`.
+    pub(super) fn of(keyed: &KeyedHash) -> Self {
         Self {
             secret: [keyed.hash_one(1), keyed.hash_one(2) | 1],
         }
@@ -114,6 +119,22 @@ impl Hasher for FlowHasher {
         // The next word meets a factor of its own.
         self.factor = self.factor.rotate_left(23) | 1;
         self.state = product as u64 ^ (product >> 64) as u64;
+    }
+
+    #[inline]
+    fn write_u16(&mut self, word: u16) {
+        self.write_u64(word.into());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    #[inline]
+    fn write_u128(&mut self, word: u128) {
+        self.write_u64(word as u64);
+        self.write_u64((word >> 64) as u64);
     }
 
     fn write(&mut self, bytes: &[u8]) {

@@ -23,7 +23,13 @@ fn demux(seed: u64) -> Demux {
 
 /// The datagram socket that has what an unconnected client sends to this address.
 fn datagram(ports: &Ports, local: SocketAddr) -> Option<u32> {
-    ports.find_datagram(local, addr("10.0.0.9:9"), |_| None, || 0)
+    ports.find_datagram(local, addr("10.0.0.9:9"), || 0)
+}
+
+/// The datagram sockets that have what is sent to a group.
+fn receivers(ports: &Ports, local: SocketAddr, remote: SocketAddr) -> Vec<u32> {
+    let mut at = Receivers::START;
+    std::iter::from_fn(|| ports.next_receiver(local, remote, &mut at)).collect()
 }
 
 const BOTH: Reuse = Reuse {
@@ -164,13 +170,17 @@ fn a_datagram_is_for_whoever_is_connected_then_for_the_last() {
         assert!(ports.bind(local, key, ADDRESS, false, 0));
     }
     let client = |n: u16| SocketAddr::new(addr("10.0.0.9:0").ip(), n);
-    let peer = |key| (key == 2 || key == 4).then(|| client(key as u16));
-    let find = |ports: &Ports, n| ports.find_datagram(local, client(n), peer, || 0);
+    for n in [2, 4] {
+        ports.connect(80, n.into(), client(n));
+    }
+    let find = |ports: &Ports, n| ports.find_datagram(local, client(n), || 0);
     assert_eq!(find(&ports, 2), Some(2));
     assert_eq!(find(&ports, 4), Some(4));
     assert_eq!(find(&ports, 5), Some(3));
-    ports.put_last(80, 1);
-    assert_eq!(find(&ports, 5), Some(1));
+    // One that has been connected comes after the others, without its peer, too.
+    ports.connect(80, 1, client(1));
+    ports.disconnect(80, 1);
+    assert_eq!([1, 5].map(|n| find(&ports, n)), [Some(1); 2]);
     ports.release(80, 1);
     ports.release(80, 3);
     assert_eq!(find(&ports, 5), None);
@@ -184,8 +194,8 @@ fn a_group_shares_datagrams_but_for_its_connected() {
     assert!(ports.bind(local, 2, BOTH, false, 0));
     assert!(ports.bind(local, 3, BOTH, false, 0));
     let other = addr("10.0.0.9:9");
-    let peer = |key| (key == 2).then(|| addr("10.0.0.9:2"));
-    let of = |ports: &Ports, spread| ports.find_datagram(local, other, peer, || spread);
+    ports.connect(80, 2, addr("10.0.0.9:2"));
+    let of = |ports: &Ports, spread| ports.find_datagram(local, other, || spread);
     assert_eq!(
         [0, 1, 2].map(|s| of(&ports, s)),
         [Some(1), Some(3), Some(1)]
@@ -253,7 +263,7 @@ fn the_nearest_address_has_what_comes() {
         for (to, key) in [("10.0.0.2:80", 2), ("10.0.0.3:80", 1), ("[fd00::2]:80", 0)] {
             let (to, from) = (addr(to), addr("10.0.0.9:9"));
             for spread in 0..4 {
-                let found = ports.find_datagram(to, from, |_| None, || spread);
+                let found = ports.find_datagram(to, from, || spread);
                 assert_eq!(found, Some(key), "{order:?} {to} {spread}");
                 let found = ports.find_listener(to, spread);
                 assert!(found == Some(key) || !reuse.port, "{order:?} {to} {spread}");
@@ -397,15 +407,25 @@ fn reserved_ports_are_not_picked() {
     assert_eq!(all_of(&mut demux).len(), 10);
 }
 
-/// Each socket that shares a port is looked at for each packet, and for each that comes.
+/// Each that comes is compared with all the ways in which others are bound, and here each user has
+/// its own.
 #[test]
-fn not_everybody_can_share_one_port() {
+fn a_port_is_not_shared_in_more_than_so_many_ways() {
     let mut ports = self::ports(1);
     let at = addr("0.0.0.0:53");
-    let shares = (0..2_000).filter(|key| ports.bind(at, *key, BOTH, false, 0));
+    let shares = (0..2_000).filter(|user| ports.bind(at, *user, ADDRESS, false, *user));
     assert_eq!(shares.count(), 1_024);
+    // Of those that are known there may be more, at any address.
+    assert!(ports.bind(at, 5_000, ADDRESS, false, 0));
+    assert!(!ports.bind(addr("10.0.0.2:53"), 5_001, ADDRESS, false, 0));
     ports.release(53, 7);
-    assert!(ports.bind(at, 5_000, BOTH, false, 0));
+    for (key, host) in (6_000..).zip(1..=100) {
+        let at = SocketAddr::from(([10, 0, 0, host], 53));
+        assert!(ports.bind(at, key, ADDRESS, false, 0), "{at}");
+    }
+    assert!(!ports.bind(at, 7, ADDRESS, false, 7));
+    // What is refused has no place in the table.
+    assert!(ports.users().all(|(key, _)| key != 7));
 }
 
 /// RFC 6056: an observer that has seen a port knows nothing of the next.
@@ -576,10 +596,7 @@ fn one_that_is_bound_to_an_interface_has_what_comes_by_that() {
     for (at, key) in [(own, 2), (loopback, 1)] {
         assert_eq!(ports.find_listener(at, 0), Some(key));
         assert_eq!(datagram(&ports, at), Some(key));
-        assert_eq!(
-            (ports.nth_at(at, 0), ports.nth_at(at, 1)),
-            (Some(key), None)
-        );
+        assert_eq!(receivers(&ports, at, addr("10.0.0.9:9")), [key]);
     }
     ports.release(80, 2);
     assert_eq!(

@@ -53,9 +53,12 @@ impl Endpoints {
         let flows = flows + self.half_open.len();
         let is_right = self.demux.flows() == flows;
         holds(is_right, NONE, "a flow belongs to no socket, or to two")?;
-        let mut users = self.demux.tcp.users().chain(self.demux.udp.users());
-        let gone = users.find(|key| self.sockets.get(*key).is_none());
-        holds(gone.is_none(), gone.unwrap_or(NONE), "it is bound and gone")?;
+        for (key, peer) in self.demux.tcp.users().chain(self.demux.udp.users()) {
+            let socket = self.sockets.get(key);
+            holds(socket.is_some(), key, "it is bound and gone")?;
+            let own = socket.and_then(|socket| socket.kind.datagram_peer());
+            holds(own == peer, key, "it is found by a peer that it has not")?;
+        }
         let ends = |w: &Waiting| !w.record.expires().is_never() && w.alarm.is_sound();
         let do_end = self.demux.all_waiting().all(ends);
         holds(do_end, NONE, "no timer ends a TIME-WAIT")

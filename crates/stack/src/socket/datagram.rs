@@ -30,6 +30,7 @@ impl Socket {
             d.without_port = Some(ip).filter(|_| !given.port());
         }
         if given.port() {
+            udp.disconnect(local.port(), key);
             let kept = SocketAddr::new(ip, local.port());
             self.bound.set_local(kept);
             if !given.address() {
