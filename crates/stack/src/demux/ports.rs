@@ -125,7 +125,7 @@ impl Ports {
     /// wants.
     fn may_bind(&self, port: u16, new: &Bound, key: u32, over_v4: bool) -> bool {
         let is_any_v4 = over_v4 && new.address == Ipv4Addr::UNSPECIFIED;
-        let mut held = self.held.of(port);
+        let mut held = self.held.near(port, new.address);
         if held.any(|(address, of)| new.is_refused_by_held(address, of, is_any_v4)) {
             return false;
         }
@@ -233,7 +233,7 @@ impl Ports {
     /// It does no more.
     pub(crate) fn let_go(&mut self, local: SocketAddr, reuse: Reuse) {
         self.held.let_go(local, reuse);
-        if self.held.of(local.port()).next().is_none() {
+        if !self.held.has(local.port()) {
             self.are_held.set(local.port(), false);
         }
     }
