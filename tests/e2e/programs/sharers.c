@@ -1,5 +1,6 @@
 /* Which of the datagram sockets that share a port has what comes for it. */
 #include "check.h"
+#include <sys/resource.h>
 
 enum { MOST = 3, CLIENTS = 24, ADDRESS = 1, PORT = 2 };
 
@@ -179,6 +180,34 @@ static void the_last_to_connect(void) {
   }
 }
 
+static void sends_to(int client, const int *fds, int to) {
+  char byte;
+  send_to_sharers(client, fds);
+  IS(recv(fds[to], &byte, 1, 0), 1);
+}
+
+/* As a server of thousands has it, each of them with a socket of its own. */
+static void each_of_thousands_has_its_client(void) {
+  enum { MANY = 2500 };
+  static int fds[MANY + 1], clients[MANY];
+  struct rlimit most = {2 * MANY + 100, 2 * MANY + 100};
+  SYS(setrlimit(RLIMIT_NOFILE, &most));
+  int other = client();
+  for (int i = 0; i < MANY; i++) {
+    fds[i] = sharer(my_ip(), i ? ntohs(name_of(fds[0]).sin_port) : 0, ADDRESS);
+    clients[i] = client();
+  }
+  sends_to(other, fds, MANY - 1);
+  for (int i = 0; i < MANY; i++) {
+    struct sockaddr_in there = far_name(clients[i]);
+    SYS(connect(fds[i], A(there)));
+  }
+  fds[MANY] = sharer(my_ip(), ntohs(name_of(fds[0]).sin_port), ADDRESS);
+  for (int i = 0; i < MANY; i++)
+    sends_to(clients[i], fds, i);
+  sends_to(other, fds, MANY);
+}
+
 const struct check CHECKS[] = {
     {"the_last_with_reused_address", the_last_with_reused_address},
     {"a_group_shares", a_group_shares},
@@ -187,5 +216,6 @@ const struct check CHECKS[] = {
     {"connected_at_the_wildcard", connected_at_the_wildcard},
     {"each_has_its_client", each_has_its_client},
     {"the_last_to_connect", the_last_to_connect},
+    {"each_of_thousands_has_its_client", each_of_thousands_has_its_client},
     {0, 0},
 };
