@@ -180,6 +180,28 @@ static void the_last_to_connect(void) {
   }
 }
 
+/* One that has had a peer is among the others where it was bound, or comes last if it has
+ * had its address for that peer alone. */
+static void without_its_peer(void) {
+  struct sockaddr none = {.sa_family = AF_UNSPEC};
+  for (int how = 0; how < 6; how++) {
+    int connected = how % 3, wild = how < 3, fds[3], peer = client();
+    const char *ip = wild ? "0.0.0.0" : my_ip();
+    int of_port = sharer(ip, 0, ADDRESS);
+    for (int i = 0; i < 3; i++)
+      fds[i] = sharer(ip, ntohs(name_of(of_port).sin_port), ADDRESS);
+    SYS(close(of_port));
+    struct sockaddr_in there = far_name(peer);
+    SYS(connect(fds[connected], A(there)));
+    /* Linux prefers one that has received from its peer, on the same processor. */
+    SYS(connect(fds[connected], &none, sizeof none));
+    ONE_TO(wild ? connected : 2, fds, 3, peer);
+    OTHERS_TO(wild ? connected : 2, fds, 3);
+    close_all(fds, 3);
+    close(peer);
+  }
+}
+
 static void sends_to(int client, const int *fds, int to) {
   char byte;
   send_to_sharers(client, fds);
@@ -216,6 +238,7 @@ const struct check CHECKS[] = {
     {"connected_at_the_wildcard", connected_at_the_wildcard},
     {"each_has_its_client", each_has_its_client},
     {"the_last_to_connect", the_last_to_connect},
+    {"without_its_peer", without_its_peer},
     {"each_of_thousands_has_its_client", each_of_thousands_has_its_client},
     {0, 0},
 };

@@ -176,11 +176,11 @@ impl Ports {
         Some(SocketAddr::new(bound.address, port))
     }
 
-    /// What is bound to the port as `key` is bound at this address from now on.
+    /// What is bound to the port as `key` is bound at this address from now on, as the last if it was
+    /// at another.
     pub(crate) fn move_to(&mut self, at: SocketAddr, key: u32) {
-        self.change(at.port(), key, |user| {
-            (user.bound.address, user.bound.is_moved) = (at.ip(), !at.ip().is_unspecified());
-        });
+        self.bound.move_to(at, key);
+        self.note_exclusive(at.port());
     }
 
     /// What is bound to the port as `key` receives by this interface from now on.
@@ -188,13 +188,13 @@ impl Ports {
         self.change(port, key, |user| user.bound.interface = interface);
     }
 
-    /// What is bound to the port as `key`, a datagram socket, is connected to `peer` from now on, and
-    /// comes after all others that have the port, as if it had been bound last.
+    /// What is bound to the port as `key`, a datagram socket, is connected to `peer` from now on, as the
+    /// last of those that are.
     pub(crate) fn connect(&mut self, port: u16, key: u32, peer: SocketAddr) {
         self.bound.connect(port, key, peer);
     }
 
-    /// It is connected no more.
+    /// It is connected no more, and among the others at its address where it was.
     pub(crate) fn disconnect(&mut self, port: u16, key: u32) {
         self.bound.change(port, key, |user| user.peer = None);
     }

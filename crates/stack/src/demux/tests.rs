@@ -177,10 +177,21 @@ fn a_datagram_is_for_whoever_is_connected_then_for_the_last() {
     assert_eq!(find(&ports, 2), Some(2));
     assert_eq!(find(&ports, 4), Some(4));
     assert_eq!(find(&ports, 5), Some(3));
-    // One that has been connected comes after the others, without its peer, too.
-    ports.connect(80, 1, client(1));
+    // Of several that are connected to one, the last that was has what comes, though it is bound before
+    // the other; and without its peer it is again before those that are bound after it.
+    ports.connect(80, 1, client(2));
+    assert_eq!(find(&ports, 2), Some(1));
+    ports.connect(80, 3, client(1));
     ports.disconnect(80, 1);
-    assert_eq!([1, 5].map(|n| find(&ports, n)), [Some(1); 2]);
+    assert_eq!([2, 5].map(|n| find(&ports, n)), [Some(2), Some(1)]);
+    ports.disconnect(80, 3);
+    assert_eq!([1, 5].map(|n| find(&ports, n)), [Some(3); 2]);
+    // One that comes to the address is the last there, and where it is already, none.
+    ports.move_to(local, 1);
+    assert_eq!(find(&ports, 5), Some(3));
+    ports.move_to(addr("0.0.0.0:80"), 1);
+    ports.move_to(local, 1);
+    assert_eq!(find(&ports, 5), Some(1));
     ports.release(80, 1);
     ports.release(80, 3);
     assert_eq!(find(&ports, 5), None);

@@ -18,8 +18,10 @@ pub(super) struct User {
     pub(super) bound: Bound,
     /// To whom it is connected, a datagram socket.
     pub(super) peer: Option<SocketAddr>,
-    /// It was bound, or put last, after all those that have lower ones.
-    pub(super) number: u64,
+    /// It has come to its address after all those that have lower ones.
+    number: u64,
+    /// While it has a peer: it was connected after all those that have lower ones.
+    connected: u64,
     /// Its place among those of its class that have no peer.
     place: usize,
 }
@@ -62,8 +64,8 @@ pub(super) struct Table {
     ports: HashMap<u16, Port, Keyed>,
     users: HashMap<Holder, User, Keyed>,
     connected: HashMap<Connected, InOrder, Keyed>,
-    /// The number of the socket that is bound next.
-    next: u64,
+    /// The last number that was given.
+    last_number: u64,
 }
 
 impl Table {
@@ -73,7 +75,7 @@ impl Table {
             ports: HashMap::with_hasher(hash.clone()),
             users: HashMap::with_hasher(hash.clone()),
             connected: HashMap::with_hasher(hash.clone()),
-            next: 0,
+            last_number: 0,
         }
     }
 
@@ -129,14 +131,15 @@ impl Table {
             bound,
             peer: None,
             number: self.take_number(),
+            connected: 0,
             place: 0,
         };
         self.enter(port, key, user);
     }
 
     fn take_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+        self.last_number += 1;
+        self.last_number
     }
 
     /// Something of a socket changes; nothing does if it is not bound to this port.
@@ -147,11 +150,22 @@ impl Table {
         }
     }
 
-    /// A socket comes after all others that have its port, and is connected to `peer`.
+    /// A socket is at this address from now on. As Linux has it, it comes after all that are there.
+    pub(super) fn move_to(&mut self, at: SocketAddr, key: u32) {
+        let number = self.take_number();
+        self.change(at.port(), key, |user| {
+            if user.bound.address != at.ip() {
+                user.number = number;
+            }
+            (user.bound.address, user.bound.is_moved) = (at.ip(), !at.ip().is_unspecified());
+        });
+    }
+
+    /// A socket is connected to `peer`, after all others that are.
     pub(super) fn connect(&mut self, port: u16, key: u32, peer: SocketAddr) {
         let number = self.take_number();
         self.change(port, key, |user| {
-            (user.number, user.peer) = (number, Some(peer));
+            (user.connected, user.peer) = (number, Some(peer));
         });
     }
 
@@ -195,7 +209,7 @@ impl Table {
         if let Some(peer) = user.peer {
             let name = Connected::new(port, &user.bound, peer);
             let of_peer = self.connected.entry(name).or_default();
-            of_peer.insert(user.number, key);
+            of_peer.insert(user.connected, key);
         } else {
             user.place = class.unconnected.insert(user.number, key);
         }
@@ -206,7 +220,7 @@ impl Table {
     pub(super) fn leave(&mut self, port: u16, key: u32) -> Option<User> {
         let user = self.users.remove(&Holder { port, key })?;
         if let Some(peer) = user.peer {
-            self.part_from(&Connected::new(port, &user.bound, peer), user.number);
+            self.part_from(&Connected::new(port, &user.bound, peer), user.connected);
         } else {
             self.take_from_class(port, &user);
         }

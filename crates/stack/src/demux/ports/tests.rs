@@ -153,9 +153,7 @@ fn make(ports: &mut Ports, linear: &mut Linear, port: u16, change: &Change) {
         }
         Change::Move(ip, key) => {
             ports.move_to(SocketAddr::new(ip, port), key);
-            linear.change(port, key, |s| {
-                (s.bound.address, s.bound.is_moved) = (ip, !ip.is_unspecified());
-            });
+            linear.move_to(port, key, ip);
         }
         Change::ChooseInterface(by, key) => {
             ports.set_interface(port, key, by);

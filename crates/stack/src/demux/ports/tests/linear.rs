@@ -11,6 +11,8 @@ pub(super) struct Socket {
     pub(super) key: u32,
     pub(super) bound: Bound,
     pub(super) peer: Option<SocketAddr>,
+    /// How many were connected before it was.
+    connected: u64,
 }
 
 /// Those of each port, in the order in which they were bound.
@@ -19,6 +21,7 @@ pub(super) struct Linear {
     bound: BTreeMap<u16, Vec<Socket>>,
     /// The addresses on which connections hold their ports.
     held: Vec<(u16, IpAddr, Reuse)>,
+    connects: u64,
 }
 
 impl Linear {
@@ -68,11 +71,13 @@ impl Linear {
         let may_bind = self.may_bind(port, &bound, key, reuse.over_v4);
         if may_bind {
             self.release(port, key);
-            let peer = None;
-            self.bound
-                .entry(port)
-                .or_default()
-                .push(Socket { key, bound, peer });
+            let new = Socket {
+                key,
+                bound,
+                peer: None,
+                connected: 0,
+            };
+            self.bound.entry(port).or_default().push(new);
         }
         may_bind
     }
@@ -99,10 +104,20 @@ impl Linear {
     }
 
     pub(super) fn connect(&mut self, port: u16, key: u32, peer: SocketAddr) {
-        self.change(port, key, |s| s.peer = Some(peer));
+        self.connects += 1;
+        let connected = self.connects;
+        self.change(port, key, |s| {
+            (s.peer, s.connected) = (Some(peer), connected);
+        });
+    }
+
+    pub(super) fn move_to(&mut self, port: u16, key: u32, ip: IpAddr) {
         let all = self.bound.entry(port).or_default();
         // The sort is stable.
-        all.sort_by_key(|s| s.key == key);
+        all.sort_by_key(|s| s.key == key && s.bound.address != ip);
+        self.change(port, key, |s| {
+            (s.bound.address, s.bound.is_moved) = (ip, !ip.is_unspecified());
+        });
     }
 
     pub(super) fn hand_on(&mut self, port: u16, from: u32, to: u32) {
@@ -155,19 +170,20 @@ impl Linear {
     /// All that may be chosen to have a datagram from `remote` to `local`.
     pub(super) fn datagram(&self, local: SocketAddr, remote: SocketAddr) -> Vec<u32> {
         let users = self.of(local.port());
-        let (mut connected, mut last) = (None, None::<&Socket>);
+        let (mut connected, mut last) = (None::<&Socket>, None::<&Socket>);
         let rank = |s: &Socket| s.bound.rank(local.ip());
         for user in users.iter().filter(|s| s.bound.takes(local.ip())) {
             match user.peer {
-                Some(peer) if peer == remote => connected = Some(user.key),
-                Some(_) => {}
+                Some(peer) if peer != remote => {}
+                Some(_) if connected.is_some_and(|last| last.connected > user.connected) => {}
+                Some(_) => connected = Some(user),
                 None if last.is_some_and(|last| rank(last) > rank(user)) => {}
                 None => last = Some(user),
             }
         }
         let last = match (connected, last) {
             (None, Some(last)) if last.bound.reuse_port => last,
-            (connected, last) => return connected.or(last.map(|s| s.key)).into_iter().collect(),
+            (connected, last) => return connected.or(last).map(|s| s.key).into_iter().collect(),
         };
         let like = |s: &&Socket| s.bound.is_grouped_with(&last.bound) && s.peer.is_none();
         users.iter().filter(like).map(|s| s.key).collect()
