@@ -22,6 +22,9 @@ longshore_wire::drop_reasons! {
     NoUdpSocket = "no_udp_socket",
     /// The UDP socket's buffer is full.
     UdpBufferFull = "udp_buffer_full",
+    /// A datagram to a group or to everybody has not come to all sockets of its port: these are more than
+    /// are looked at.
+    GroupReceivers = "udp_too_many_receivers",
     /// An ICMP error about nothing that a socket has sent, or has in flight.
     IcmpAboutNothing = "icmp_about_nothing_sent",
     /// The socket keeps as many error reports as it may.

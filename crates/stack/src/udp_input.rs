@@ -25,6 +25,9 @@ use std::net::{IpAddr, SocketAddr};
 /// Most bytes of a record that come before the payload.
 const MOST_HEAD: usize = DATAGRAM_HEADER + GROUP_BYTES + STAMP_BYTES;
 
+/// Most sockets of a port that are looked at for one datagram to a group or to everybody.
+const MOST_LOOKED_AT: usize = 4_096;
+
 /// What a datagram's packet says of it beside its bytes.
 #[derive(Debug, Clone, Copy)]
 struct Envelope {
@@ -183,8 +186,13 @@ impl UdpInput<'_> {
             matches!(&s.kind, Kind::Datagram(d) if d.receives_from(local.ip(), remote, of))
         };
         let mut any = false;
-        let mut at = Receivers::START;
+        let (mut at, mut looked_at) = (Receivers::START, 0);
         while let Some(key) = (self.endpoints.demux.udp).next_receiver(local, remote, &mut at) {
+            if looked_at == MOST_LOOKED_AT {
+                self.responder.counters.drop(EngineDrop::GroupReceivers);
+                break;
+            }
+            looked_at += 1;
             let links = &self.responder.link.groups;
             let socket = self.endpoints.sockets.get(key);
             if socket.is_some_and(|s| receives(s, links)) {

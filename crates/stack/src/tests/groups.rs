@@ -5,7 +5,7 @@ use super::off_path::GEOMETRY;
 use super::single::{CLIENT, Single};
 use crate::counters::EngineDrop;
 use longshore_hostif::{
-    Completion, DatagramRecord, Edges, OptionName, Request, SocketId, SocketKind,
+    Completion, DatagramRecord, Edges, Geometry, OptionName, Request, SocketId, SocketKind,
 };
 use longshore_testbed::packets::{HOPS, ipv4};
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
@@ -139,6 +139,28 @@ fn members_of_a_group_get_what_is_sent_to_it() {
     );
     assert_eq!(comes(&mut single, all, &sockets[..1]), [false]);
     assert!(single.dropped(EngineDrop::NoUdpSocket.name()) > 0);
+}
+
+/// More sockets may have a port than are looked at for each datagram.
+#[test]
+fn as_many_as_one_turn_can_serve_get_what_is_for_everybody() {
+    const LOOKED_AT: usize = 4_096;
+    let geometry = Geometry {
+        sockets: LOOKED_AT as u32 + 8,
+        rcv_chunks: LOOKED_AT as u32 + 8,
+        ..GEOMETRY
+    };
+    let mut single = Single::new(geometry, 1);
+    let count = |single: &Single| single.dropped(EngineDrop::GroupReceivers.name());
+    let all = [10, 0, 0, 255].into();
+    for _ in 0..LOOKED_AT {
+        member(&mut single);
+    }
+    comes(&mut single, all, &[]);
+    assert_eq!(count(&single), 0);
+    member(&mut single);
+    comes(&mut single, all, &[]);
+    assert_eq!(count(&single), 1);
 }
 
 /// The errors of IP_ADD_MEMBERSHIP and IP_DROP_MEMBERSHIP, and how many groups a socket has.
