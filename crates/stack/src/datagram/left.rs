@@ -130,6 +130,13 @@ mod tests {
                 assert_eq!(written, (at + udp::HEADER_LEN + len).min(ERROR_PAYLOAD));
                 assert_eq!(bytes[TYPE_AT..ETHERNET], ethernet_type);
                 assert_eq!(bytes[ETHERNET], version);
+                // IPv4 counts its header.
+                let (len_at, counted) = match version {
+                    0x45 => (ETHERNET + 2, addresses.header_len()),
+                    _ => (ETHERNET + 4, 0),
+                };
+                let says = u16::from_be_bytes([bytes[len_at], bytes[len_at + 1]]);
+                assert_eq!(usize::from(says), counted + udp::HEADER_LEN + len);
                 assert_eq!(bytes[at..at + 4], [0x12, 0x34, 0x56, 0x78]);
                 assert!(bytes[at + udp::HEADER_LEN..written].iter().all(|b| *b == 7));
             }

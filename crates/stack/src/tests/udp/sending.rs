@@ -1,10 +1,14 @@
 //! What is said and counted of datagrams that leave, and what their paths make of them.
 
 use super::*;
+use crate::Account;
 use crate::tests::questions::asks;
+use crate::turns::{DATAGRAM, OUTPUT};
 use longshore_frames::{Gso, GsoKind, Port};
+use longshore_hostif::adapter::UnderWay;
 use longshore_hostif::{ErrorReport, Features, Query};
 use longshore_ports::memory::{MemoryConfig, pair};
+use std::sync::Arc;
 
 /// Bytes of a record with so much payload.
 fn record(len: usize) -> Vec<u8> {
@@ -46,6 +50,59 @@ fn a_sender_is_told_of_a_quarter_of_its_buffer() {
     assert_eq!(udp.single.dropped(EngineDrop::BadStream.name()), 0);
 }
 
+/// The sockets of a user send in one turn what its share of that allows: so many datagrams of each
+/// cost as many times what one costs.
+#[test]
+fn many_senders_of_a_user_share_what_it_may_send_in_a_turn() {
+    const SENDERS: usize = 8;
+    let mut udp = Udp::new();
+    udp.single.in_stack_mut().account = Some(Arc::new(Account::new(64)));
+    let bytes = record(4).repeat(A_TURN);
+    for port in 1..=SENDERS as u16 {
+        let socket = udp.single.bind(SocketKind::Datagram, PORT + port);
+        udp.single.write(socket, 0, &bytes);
+    }
+    udp.single.turn();
+    let whole = (OUTPUT / DATAGRAM) as usize / A_TURN + 1;
+    assert_eq!(udp.sent().len(), whole * A_TURN);
+    udp.single.turn();
+    assert_eq!(udp.sent().len(), (SENDERS - whole) * A_TURN);
+}
+
+/// What a turn did not send to other sockets of the engine is queued, be it of one sender or of several;
+/// what is to go over the wire is none of theirs.
+#[test]
+fn what_is_left_to_send_to_other_sockets_is_queued() {
+    for (senders, to_own, expected) in [
+        (1, true, UnderWay::Queued),
+        (2, true, UnderWay::Queued),
+        (1, false, UnderWay::Nothing),
+    ] {
+        let mut udp = Udp::new();
+        let mut one = DatagramRecord::new(0, Udp::peer().into());
+        if to_own {
+            one.peer = SocketAddr::new(SERVER.into(), PORT).into();
+        }
+        let bytes = one.encode().repeat(A_TURN + 1);
+        for port in 1..=senders {
+            let socket = udp.single.bind(SocketKind::Datagram, PORT + port);
+            udp.single.write(socket, 0, &bytes);
+        }
+        udp.single.turn();
+        let under_way = |udp: &Udp| {
+            let stack = &udp.single.stack;
+            let has_own = !stack.link().output.own.is_empty();
+            stack.endpoints.sockets.under_way(has_own)
+        };
+        assert_eq!(under_way(&udp), expected, "{senders} {to_own}");
+        for _ in 0..2 {
+            udp.single.stack.take_own_packets();
+            udp.single.turn();
+        }
+        assert_eq!(under_way(&udp), UnderWay::Nothing, "{senders} {to_own}");
+    }
+}
+
 /// Its bytes are counted with their records, each of which is one more transfer.
 #[test]
 fn what_is_sent_is_counted_as_it_crosses() {
@@ -69,7 +126,7 @@ fn what_is_sent_is_counted_as_it_crosses() {
 /// follows is sent.
 #[test]
 fn a_record_of_more_than_there_is_ends_the_stream() {
-    for before in [0, 1] {
+    for before in [0, 10] {
         let mut udp = Udp::new();
         udp.sends_many(before, 100);
         udp.single.packets();
@@ -119,21 +176,25 @@ fn no_link_is_too_narrow_for_what_stays() {
     let to = udp.single.bind(SocketKind::Datagram, PORT + 1);
     udp.single.turn();
     udp.single.discard_completions();
-    let change = |record: &mut DatagramRecord| {
-        record.path_mtu = PathMtu::Do;
-        record.peer = SocketAddr::new(SERVER.into(), PORT + 1).into();
-    };
-    udp.sends(change, 9_000);
-    udp.single.stack.take_own_packets();
-    udp.single.turn();
-    let told = udp.single.told_of(to).map(|edges| edges.rcv_edge);
-    assert_eq!(told, Some(datagram_span(9_000)));
+    let hows = [PathMtu::Do, PathMtu::Least, PathMtu::Interface];
+    for (how, number) in hows.into_iter().zip(1..) {
+        let change = |record: &mut DatagramRecord| {
+            record.path_mtu = how;
+            record.peer = SocketAddr::new(SERVER.into(), PORT + 1).into();
+        };
+        udp.sends(change, 9_000);
+        assert_eq!(udp.single.stack.take_own_packets(), 1, "{how:?}");
+        udp.single.turn();
+        let told = udp.single.told_of(to).map(|edges| edges.rcv_edge);
+        assert_eq!(told, Some(number * datagram_span(9_000)), "{how:?}");
+    }
     assert_eq!(udp.single.dropped(EngineDrop::TooLong.name()), 0);
     udp.sends(|record| record.path_mtu = PathMtu::Do, 9_000);
     assert_eq!(udp.single.dropped(EngineDrop::TooLong.name()), 1);
 }
 
-/// A port that cuts trains is given them whole.
+/// A port that cuts trains is given them whole; one datagram is none, though it is as long as those of
+/// its train were to be.
 #[test]
 fn a_train_is_left_to_a_port_that_cuts_it() {
     let (port, wire) = pair(&MemoryConfig {
@@ -153,6 +214,10 @@ fn a_train_is_left_to_a_port_that_cuts_it() {
     assert_eq!(meta.gso, Some(Gso { kind, size }));
     assert_eq!(meta.len, HEADER_LEN + UDP + 250);
     assert!(udp.single.packets().is_empty());
+    udp.sends(|record| record.segment = 100, 100);
+    let meta = udp.single.wire.recv(&mut frame).unwrap();
+    let meta = meta.expect("a datagram");
+    assert_eq!((meta.gso, meta.len), (None, HEADER_LEN + UDP + 100));
 }
 
 /// IPv6 does not count its header: the longest datagram has 20 bytes more than one of IPv4.
@@ -174,12 +239,43 @@ fn the_longest_datagram_of_ipv6_is_sent() {
     }
 }
 
+/// What StampSent asks for beside the end of a record: when that was sent, and its packet.
+const SENT: u64 = 2 << 48;
+const WITH_PACKET: u64 = 8 << 48;
+
+/// A train has left if all of its datagrams have; those that the port does not take are counted.
+#[test]
+fn it_is_said_of_a_train_when_all_of_it_has_left() {
+    const SIZE: usize = 10;
+    let (port, wire) = pair(&MemoryConfig {
+        ethernet: false,
+        offloads: false,
+        depth: 4,
+        ..MemoryConfig::default()
+    });
+    let ends: (Box<dyn Port>, _) = (Box::new(port), wire);
+    let mut udp = Udp::new();
+    let features = Features::empty();
+    udp.single = Single::over(ends, &["10.0.0.1/24"], false, GEOMETRY, 1, features);
+    udp.socket = udp.single.bind(SocketKind::Datagram, PORT);
+    for (count, have_left) in [(2, true), (3, true), (5, false), (6, false)] {
+        udp.single.packets();
+        let refused = udp.single.dropped(EngineDrop::PortRefused.name());
+        let end = udp.written + datagram_span((count * SIZE) as u32);
+        udp.single
+            .set(udp.socket, OptionName::StampSent, end | SENT);
+        udp.sends(|record| record.segment = SIZE as u16, count * SIZE);
+        let (_, bytes) = asks(&mut udp.single, udp.socket, Query::Error);
+        assert_eq!(ErrorReport::decode(&bytes).is_some(), have_left, "{count}");
+        let refused = udp.single.dropped(EngineDrop::PortRefused.name()) - refused;
+        assert_eq!(refused, count.saturating_sub(4) as u64, "{count}");
+    }
+}
+
 /// When a datagram left is said to who asks, with its packet if that is wanted, and of the one that
 /// was meant; of one that has not left nothing is said.
 #[test]
 fn it_is_said_when_a_datagram_has_left() {
-    const SENT: u64 = 2 << 48;
-    const WITH_PACKET: u64 = 8 << 48;
     for (asked, is_denied) in [(SENT, false), (SENT | WITH_PACKET, false), (SENT, true)] {
         let mut udp = Udp::new();
         udp.sends_many(1, 8);
