@@ -25,15 +25,24 @@ const SEGMENT: usize = 1_024;
 
 /// A program says that a stream goes on with the first bytes of another, as few as may be, and ends
 /// there.
-fn forward_least(single: &mut Single, source: SocketId, (sink, snd_edge): (SocketId, u64)) {
+fn forward_least(single: &mut Single, source: SocketId, sink: (SocketId, u64)) {
+    forward_from(single, (source, 0), sink);
+}
+
+/// As `forward_least`, with those that come after so many.
+fn forward_from(
+    single: &mut Single,
+    (source, from): (SocketId, u64),
+    (sink, snd_edge): (SocketId, u64),
+) {
     let forward = Request::Forward {
         socket: sink,
         snd_edge,
         rcv_consumed: 0,
         flags: EdgeFlags::PUSH,
         source,
-        from: 0,
-        to: LEAST_FORWARD,
+        from,
+        to: from + LEAST_FORWARD,
     };
     single.ask(0, &forward);
 }
@@ -206,25 +215,52 @@ fn what_is_passed_on_within_the_engine_crosses_once() {
     assert_eq!(after.to_adapter.payload, before.to_adapter.payload);
 }
 
-/// What is passed on to a connection that is over counts as read at once.
+/// What is passed on to a connection that is over counts as read at once, also in the turn in which that
+/// ends, and is no fault of its program.
 #[test]
 fn what_is_passed_on_to_nobody_counts_as_read() {
+    for in_the_same_turn in [false, true] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let listener = single.listen();
+        let from = single.connect(0);
+        let mut to = single.connect(1);
+        single.turn();
+        let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
+        send_least(&mut single, from);
+        to.flags = TcpFlags::RST;
+        single.segment(&to, &[]);
+        if !in_the_same_turn {
+            single.turn();
+        }
+        forward_least(&mut single, source, (sink, LEAST_FORWARD));
+        single.edges(source, LEAST_FORWARD, EdgeFlags::empty());
+        single.turn();
+        assert_eq!(single.in_stack().forwards.len(), 0);
+        let all = (LEAST_FORWARD, LEAST_FORWARD);
+        assert_eq!(received(&single, source), Some(all));
+        assert_eq!(single.in_stack().host.meter.bad_descriptors(), 0);
+    }
+}
+
+/// Each part that is passed on counts once.
+#[test]
+fn each_part_that_is_passed_on_counts_once() {
     let mut single = Single::new(GEOMETRY, 1);
     let listener = single.listen();
-    let from = single.connect(0);
-    let mut to = single.connect(1);
+    let mut from = single.connect(0);
+    single.connect(1);
     single.turn();
     let [source, sink] = [0, 1].map(|which| accepted(&mut single, listener, which));
-    send_least(&mut single, from);
-    to.flags = TcpFlags::RST;
-    single.segment(&to, &[]);
-    single.turn();
-    forward_least(&mut single, source, (sink, LEAST_FORWARD));
-    single.edges(source, LEAST_FORWARD, EdgeFlags::empty());
-    single.turn();
-    assert_eq!(single.in_stack().forwards.len(), 0);
-    let all = (LEAST_FORWARD, LEAST_FORWARD);
-    assert_eq!(received(&single, source), Some(all));
+    let arena = single.arena.clone();
+    for at in [0, LEAST_FORWARD] {
+        send_least(&mut single, from.clone());
+        from.seq = from.seq.add(LEAST_FORWARD as u32);
+        let named = (source.index, at);
+        let end = streams::forward(&arena, (sink.index, at), named, LEAST_FORWARD);
+        forward_from(&mut single, (source, at), (sink, end));
+        single.turn();
+        assert_eq!(single.stack.counters.own_bytes.forwarded, end);
+    }
 }
 
 /// A reader says nothing of what it has written.

@@ -172,43 +172,39 @@ fn what_was_not_read_goes_with_the_next_connection_to_a_socket_of_ours() {
     );
 }
 
-/// What the other end reads where it was written stays what it is, though its sender is reset
-/// and has another connection, of which the other end has nothing.
-#[test]
-fn what_was_lent_stays_when_its_sender_has_another_connection() {
-    const MUCH: usize = 40_000;
-    let mut single = Single::new(GEOMETRY, 1);
+/// Bytes that are lent, and not copied.
+const MUCH: usize = 40_000;
+
+/// A sender whose other end reads where it wrote, and by which it was reset since; the listener of both,
+/// the sender, and its other end.
+fn lent_and_reset(geometry: Geometry) -> (Single, [SocketId; 3]) {
+    let mut single = Single::new(geometry, 1);
     let listener = single.listen();
     let sender = single.open(SocketKind::Stream);
     connect(&mut single, sender, SocketAddr::new(SERVER.into(), 80));
     single.turn();
     let reader = super::off_path::accepted(&mut single, listener, 0);
-    let say = |single: &mut Single, socket, snd_edge, flags| {
-        single.ask(
-            0,
-            &Request::Edges {
-                socket,
-                snd_edge,
-                rcv_consumed: 0,
-                flags,
-                immediate: 0,
-            },
-        );
-        single.turn();
-    };
-    let edge = super::streams::append(&single.arena, sender.index, 0, &[7; MUCH]);
-    say(&mut single, sender, edge, EdgeFlags::PUSH);
+    let edge = single.write(sender, 0, &[7; MUCH]);
+    single.turn();
     assert_eq!(single.stack.counters.own_bytes.lent, MUCH as u64);
     // What is sent to an end that reads no more and writes no more is answered by a reset.
-    let both = EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR;
-    say(&mut single, reader, 0, both);
-    let edge = super::streams::append(&single.arena, sender.index, edge, &[8]);
-    say(&mut single, sender, edge, EdgeFlags::PUSH);
+    single.edges(reader, 0, EdgeFlags::SHUT_RD | EdgeFlags::SHUT_WR);
+    single.turn();
+    single.write(sender, edge, &[8]);
+    single.turn();
+    (single, [listener, sender, reader])
+}
+
+/// What the other end reads where it was written stays what it is, though its sender is reset
+/// and has another connection, of which the other end has nothing.
+#[test]
+fn what_was_lent_stays_when_its_sender_has_another_connection() {
+    let (mut single, [listener, sender, reader]) = lent_and_reset(GEOMETRY);
     connect(&mut single, sender, SocketAddr::new(SERVER.into(), 80));
     single.turn();
     let next = super::off_path::accepted(&mut single, listener, 1);
-    super::streams::append(&single.arena, sender.index, 0, &[9; MUCH]);
-    say(&mut single, sender, MUCH as u64, EdgeFlags::PUSH);
+    single.write(sender, 0, &[9; MUCH]);
+    single.turn();
     single.reset(reader);
     single.turn();
     let is_well = |single: &Single, socket: SocketId| {
@@ -222,4 +218,31 @@ fn what_was_lent_stays_when_its_sender_has_another_connection() {
         matches!(&socket.kind, crate::socket::Kind::Pair(p) if p.dead.is_none())
     };
     assert!(is_well(&single, sender) && is_well(&single, next));
+}
+
+/// Where there is no memory in which that could stay, which is counted, the sender has no other connection
+/// yet.
+#[test]
+fn a_sender_has_no_other_connection_while_what_it_lent_finds_no_room() {
+    const NO_BUFFER_SPACE: u16 = 105;
+    // For the listener's records alone.
+    let geometry = Geometry {
+        rcv_chunks: 1,
+        ..GEOMETRY
+    };
+    let (mut single, [_, sender, reader]) = lent_and_reset(geometry);
+    let full = |single: &Single| single.dropped("arena_full");
+    let before = full(&single);
+    let tries = |single: &mut Single| {
+        single.discard_completions();
+        connect(single, sender, SocketAddr::new(SERVER.into(), 81));
+        single.turn();
+        single.answer().expect("an answer")
+    };
+    assert_eq!(tries(&mut single), NO_BUFFER_SPACE);
+    assert_eq!(full(&single), before + 1);
+    single.edges(reader, MUCH as u64, EdgeFlags::empty());
+    single.turn();
+    assert_eq!(tries(&mut single), 0, "it is refused later");
+    assert_eq!(full(&single), before + 1);
 }
