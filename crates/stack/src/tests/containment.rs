@@ -186,6 +186,11 @@ fn a_panic_as_half_open_connections_are_listed_anew_ends_no_other_session() {
             4,
             "one is forgotten"
         );
+        single.sent();
+        single.turn_after(1_100_000);
+        let again = single.sent().into_iter();
+        let again = again.filter(|sent| sent.flags.contains(TcpFlags::SYN));
+        assert_eq!(again.count(), 4, "the others' SYN-ACKs are sent again");
         goes_on(&mut single, 8, &had);
     }
 }

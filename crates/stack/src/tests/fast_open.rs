@@ -359,6 +359,27 @@ fn a_client_asks_for_a_cookie_and_sends_data_with_the_next_syn() {
     );
 }
 
+/// A server that answers without a cookie is asked once more, by the option of the experiments, and then
+/// as any other. What else comes of its connections says nothing of that.
+#[test]
+fn a_server_without_a_cookie_is_asked_by_the_other_option_once() {
+    let mut single = Single::new(GEOMETRY, 1);
+    for is_experimental in [false, true, false] {
+        let (socket, _) = connects(&mut single);
+        let syn = single.sent().pop().expect("a SYN");
+        let asked = FastOpenCookie::REQUEST.as_experiment(is_experimental);
+        assert_eq!(syn.options.fast_open, Some(asked));
+        answers(&mut single, &syn, None, 0);
+        let flags = TcpFlags::FIN | TcpFlags::ACK;
+        let mut end = header(0, flags, SeqNumber(501), syn.seq.add(1));
+        (end.src_port, end.dst_port) = (80, syn.src_port);
+        single.segment(&end, &[]);
+        single.turn();
+        let told = single.told_of(socket).expect("the end");
+        assert!(told.flags.contains(EdgeFlags::PEER_FIN));
+    }
+}
+
 /// Whoever has a connection before its handshake is over, and closes it without having written
 /// anything, wants nothing more of it: it is gone, and its SYN is not sent again. What was written
 /// is still to arrive.

@@ -17,6 +17,8 @@ struct Wanted {
     addresses: Vec<(IpAddr, u8)>,
     dhcp: bool,
     groups: Vec<IpAddr>,
+    /// All SYNs, if it was not told.
+    syns: Option<u8>,
 }
 
 impl Filter {
@@ -29,6 +31,11 @@ impl Filter {
 
     pub(super) fn groups(&self) -> Vec<IpAddr> {
         self.0.lock().unwrap().groups.clone()
+    }
+
+    /// One SYN in 2 to the power of this, if it was told which part of them.
+    pub(super) fn syns(&self) -> Option<u8> {
+        self.0.lock().unwrap().syns
     }
 }
 
@@ -73,6 +80,11 @@ impl Port for Filtering {
     fn set_groups(&mut self, groups: &[IpAddr]) -> Result<(), PortError> {
         self.filter.0.lock().unwrap().groups = groups.to_vec();
         Ok(())
+    }
+
+    fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
+        self.filter.0.lock().unwrap().syns = Some(shift);
+        Ok(true)
     }
 
     fn counters(&self) -> &PortCounters {

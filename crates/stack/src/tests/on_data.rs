@@ -112,19 +112,38 @@ fn the_end_of_the_stream_is_news_and_a_reset_is_none() {
     assert_eq!(transfers, 1);
     assert_eq!(single.stack.status().half_open_count(), 0);
 
-    let next = connects(&mut single, 1);
-    let crossed = reported(&mut single, |single| {
-        single.segment(
-            &TcpHeader {
-                flags: TcpFlags::RST,
-                ..next
-            },
-            &[],
-        );
-        single.turn_after(1_000 * WITHIN_MS + TICK_US);
-    });
-    assert_eq!(crossed, (0, 0), "nobody is told of what is over");
+    // A reset may say why (RFC 9293 section 3.5.3).
+    for (number, why) in [(1, b"".as_slice()), (2, b"no reason")] {
+        let next = connects(&mut single, number);
+        let crossed = reported(&mut single, |single| {
+            single.segment(
+                &TcpHeader {
+                    flags: TcpFlags::RST,
+                    ..next
+                },
+                why,
+            );
+            single.turn_after(1_000 * WITHIN_MS + TICK_US);
+        });
+        assert_eq!(crossed, (0, 0), "nobody is told of what is over");
+        assert_eq!(single.stack.status().half_open_count(), 0);
+    }
+}
+
+/// How long it waits for data is no part of its round trip, which ended with the handshake.
+#[test]
+fn the_time_that_a_connection_waits_is_no_part_of_its_round_trip() {
+    const ROUND_TRIP_US: u64 = 20_000;
+    let (mut single, _) = listening(8);
+    single.bring(0, TcpFlags::SYN, SeqNumber(0));
+    let ack = single.answered().expect("a SYN-ACK").add(1);
+    single.turn_after(ROUND_TRIP_US);
+    single.bring(0, TcpFlags::ACK, ack);
+    single.turn_after(1_000 * WITHIN_MS + TICK_US);
     assert_eq!(single.stack.status().half_open_count(), 0);
+    let mut connections = single.stack.status().sockets(0);
+    let tcp = connections.find_map(|(_, status)| status.tcp);
+    assert_eq!(tcp.expect("a connection").rtt_us, ROUND_TRIP_US);
 }
 
 /// The time for which a connection waits begins with the end of its handshake, though the SYN-ACK was sent
@@ -176,36 +195,46 @@ fn what_else_comes_without_data_is_waited_on() {
     assert_eq!(transfers, 1);
 }
 
-/// Where the accept queue is full when the time is over, it is as if the last segment of the
-/// handshake had been lost.
+/// Where the accept queue is full when data come, or the time is over, it is as if the last segment of
+/// the handshake had been lost.
 #[test]
 fn with_no_room_to_accept_the_handshake_is_completed_later() {
-    let (mut single, listener) = listening(0);
-    let first = connects(&mut single, 0);
-    let second = connects_beside(&mut single, 1);
-    single.segment(&first, b"first");
-    single.turn();
-    assert_eq!(
-        single.stack.status().half_open_count(),
-        1,
-        "one waits to be accepted"
-    );
-    single.segment(&second, b"second");
-    single.turn();
-    assert_eq!(single.stack.status().half_open_count(), 1);
-    assert_eq!(single.dropped(DropReason::AcceptQueueFull.name()), 2);
-    let _ = accepted(&mut single, listener, 0);
-    single.edges(listener, 64, EdgeFlags::empty());
-    let _ = single.sent();
-    single.turn_after(1_200_000);
-    let again = single.answered().expect("the SYN-ACK again");
-    assert_eq!(again.add(1), second.ack);
-    let (transfers, _) = reported(&mut single, |single| {
-        single.segment(&second, &[]);
-        single.turn();
-    });
-    assert_eq!(transfers, 1, "nobody waits twice");
-    assert_eq!(single.stack.status().half_open_count(), 0);
+    for have_data in [true, false] {
+        let (mut single, listener) = listening(0);
+        let first = connects(&mut single, 0);
+        single.turn_after(10_000);
+        let second = connects_beside(&mut single, 1);
+        let comes = |single: &mut Single, next: &TcpHeader, data: &[u8]| match have_data {
+            true => {
+                single.segment(next, data);
+                single.turn();
+            }
+            false => single.turn_after(1_000 * WITHIN_MS),
+        };
+        comes(&mut single, &first, b"first");
+        assert_eq!(
+            single.stack.status().half_open_count(),
+            1,
+            "one waits to be accepted"
+        );
+        comes(&mut single, &second, b"second");
+        assert_eq!(single.stack.status().half_open_count(), 1);
+        // What is put aside counts, and the segment with data.
+        let dropped = single.dropped(DropReason::AcceptQueueFull.name());
+        assert_eq!(dropped, if have_data { 2 } else { 1 });
+        let _ = accepted(&mut single, listener, 0);
+        single.edges(listener, 64, EdgeFlags::empty());
+        let _ = single.sent();
+        single.turn_after(1_200_000);
+        let again = single.answered().expect("the SYN-ACK again");
+        assert_eq!(again.add(1), second.ack, "{have_data}");
+        let (transfers, _) = reported(&mut single, |single| {
+            single.segment(&second, &[]);
+            single.turn();
+        });
+        assert_eq!(transfers, 1, "nobody waits twice");
+        assert_eq!(single.stack.status().half_open_count(), 0);
+    }
 }
 
 /// As [`connects`], where another is half open.
