@@ -392,6 +392,14 @@ fn a_stream_takes_the_port_of_another() {
     single.close(bound);
     single.turn();
     assert!(in_use(&mut single, 5_001));
+    // One that cannot have the address that it wants instead has none, and may be bound to another.
+    let refused = single.open(SocketKind::Stream);
+    single.set(refused, OptionName::PortOf, third.encode());
+    let other = single.open(SocketKind::Stream);
+    assert_eq!(bind(&mut single, other, SERVER.into(), 5_005).0, 0);
+    assert_eq!(bind_at_once(&mut single, refused, SERVER.into(), 5_005), 98);
+    assert_eq!(bind(&mut single, refused, SERVER.into(), 5_001).0, 0);
+    let third = refused;
     // What is closed before it was bound has not kept it either.
     let fourth = single.open(SocketKind::Stream);
     single.set(fourth, OptionName::PortOf, third.encode());
@@ -411,6 +419,33 @@ fn a_stream_takes_the_port_of_another() {
         single.turn();
     }
     assert!(in_use(&mut single, local.expect("an address").port()));
+    // What listens there before it was bound is bound.
+    let listener = single.open(SocketKind::Stream);
+    single.set(listener, OptionName::PortOf, other.encode());
+    single.listen_at(listener, 5);
+    single.turn();
+    assert_eq!(bind(&mut single, listener, SERVER.into(), 5_005).0, 22);
+}
+
+/// Whose port another has taken connects from a port of its own, though the program has chosen the one that
+/// it had.
+#[test]
+fn who_has_no_port_any_more_connects_from_another() {
+    let mut single = Single::new(GEOMETRY, 1);
+    let old = single.open(SocketKind::Stream);
+    assert_eq!(bind(&mut single, old, SERVER.into(), 5_000).0, 0);
+    let away = SocketAddr::new(CLIENT.into(), 80);
+    for takes_it in [false, true] {
+        if takes_it {
+            let new = single.open(SocketKind::Stream);
+            single.set(new, OptionName::PortOf, old.encode());
+            assert_eq!(bind(&mut single, new, SERVER.into(), 5_000).0, 0);
+        }
+        assert_eq!(connect(&mut single, old, away), 0);
+        let syn = single.sent().pop().expect("a SYN");
+        assert_eq!(syn.src_port == 5_000, !takes_it);
+        refuse(&mut single, &syn);
+    }
 }
 
 /// What the machine has set (net.ipv4.ip_autobind_reuse) counts for streams with SO_REUSEADDR that find
@@ -564,7 +599,7 @@ fn a_port_is_that_of_the_interface_that_is_chosen_later() {
 }
 
 /// As `bind`, of an address that does not become free.
-fn bind_at_once(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> u16 {
+pub(super) fn bind_at_once(single: &mut Single, socket: SocketId, ip: IpAddr, port: u16) -> u16 {
     single.discard_completions();
     let (tag, waiter) = (1, None);
     let local = SocketAddr::new(ip, port).into();

@@ -1,11 +1,11 @@
 //! The address and the port that a socket has when it connects: what its program has bound it to, or
 //! what is chosen for it and how long it keeps that, of several addresses of IPv6.
 
-use super::binding::{bind, connects};
+use super::binding::{bind, bind_at_once, connects};
 use super::ipv6::open;
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
-use longshore_hostif::{Completion, Edges, Features, OptionName, SocketKind};
+use longshore_hostif::{Completion, EdgeFlags, Edges, Features, OptionName, SocketKind};
 use longshore_testbed::packets;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::ipv6::Ipv6Header;
@@ -195,4 +195,96 @@ fn what_receives_by_the_link_has_its_addresses() {
             assert_eq!(bind(&mut single, socket, ip.into(), PORT).0, 0);
         }
     }
+}
+
+/// SO_BINDTODEVICE: nor has it the loopback interface's, which others have.
+#[test]
+fn what_receives_by_the_link_has_not_the_loopback_address() {
+    use longshore_hostif::Interface;
+    const NOT_AVAILABLE: u16 = 99;
+    for (interface, expected) in [
+        (Interface::Any, 0),
+        (Interface::Loopback, 0),
+        (Interface::Link, NOT_AVAILABLE),
+    ] {
+        let mut single = Single::with_loopback(&["fd00::1/64"], GEOMETRY);
+        let socket = open(&mut single, SocketKind::Stream);
+        single.set(socket, OptionName::Interface, interface as u64);
+        let loopback = Ipv6Addr::LOCALHOST.into();
+        let (errno, _) = bind(&mut single, socket, loopback, PORT);
+        assert_eq!(errno, expected, "{interface:?}");
+    }
+}
+
+/// Linux: what is bound to an address of IPv6 is for IPv6 alone from then on (IPV6_V6ONLY); of the wildcard
+/// its program has the choice.
+#[test]
+fn what_is_bound_to_an_address_is_for_its_version_alone() {
+    for (ip, before, after) in [
+        (ANY, false, false),
+        (ANY, true, true),
+        (FIRST.into(), false, true),
+        (FIRST.into(), true, true),
+    ] {
+        let mut single = both();
+        let socket = open(&mut single, SocketKind::Stream);
+        single.set(socket, OptionName::V6Only, before.into());
+        assert_eq!(bind(&mut single, socket, ip, PORT).0, 0);
+        let key = single.stack.endpoints.key_of(single.session(), socket);
+        let bound = single.stack.endpoints.sockets.get(key.expect("it is open"));
+        assert_eq!(bound.map(|s| s.options.v6_only), Some(after), "{ip}");
+    }
+}
+
+/// A stream of both versions that was bound to the wildcard and is connected over IPv6: its port is `port`.
+fn connected_from(single: &mut Single, port: u16) {
+    let socket = open(single, SocketKind::Stream);
+    assert_eq!(bind(single, socket, ANY, port).0, 0);
+    single.ask(0, &connect_to(socket, at(NEAR_FIRST)));
+    single.turn();
+    single.discard_completions();
+}
+
+/// Linux: it keeps the wildcard of IPv4 from others, be they new or listeners that had its port before.
+#[test]
+fn a_connection_of_ipv6_keeps_the_wildcard_of_ipv4() {
+    const IN_USE: u16 = 98;
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let mut single = both();
+    connected_from(&mut single, PORT);
+    let other = single.open(SocketKind::Stream);
+    assert_eq!(bind_at_once(&mut single, other, any, PORT), IN_USE);
+    assert_eq!(bind_at_once(&mut single, other, SERVER.into(), PORT), 0);
+    let mut single = both();
+    let listener = single.open(SocketKind::Stream);
+    let (_, local) = bind(&mut single, listener, any, 0);
+    let port = local.expect("an address").port();
+    single.listen_at(listener, 5);
+    single.edges(listener, 0, EdgeFlags::SHUT_RD);
+    single.turn();
+    connected_from(&mut single, port);
+    single.listen_at(listener, 5);
+    single.turn();
+    let mut all = single.stack.status().sockets(0);
+    let listens = all.find_map(|(_, s)| (s.state == "LISTEN").then_some(s.local));
+    assert!(listens.flatten().is_some_and(|local| local.port() != port));
+}
+
+/// A stream that takes the port of one that was bound to no address, and is connected, is bound to no
+/// address either.
+#[test]
+fn who_takes_a_port_takes_it_at_all_addresses() {
+    const IN_USE: u16 = 98;
+    let mut single = both();
+    let old = open(&mut single, SocketKind::Stream);
+    assert_eq!(bind(&mut single, old, ANY, PORT).0, 0);
+    single.ask(0, &connect_to(old, at(NEAR_FIRST)));
+    single.turn();
+    let new = open(&mut single, SocketKind::Stream);
+    single.set(new, OptionName::PortOf, old.encode());
+    let all = SocketAddr::new(ANY, PORT);
+    assert_eq!(bind(&mut single, new, ANY, PORT), (0, Some(all)));
+    let other = open(&mut single, SocketKind::Stream);
+    let errno = bind_at_once(&mut single, other, SECOND.into(), PORT);
+    assert_eq!(errno, IN_USE);
 }

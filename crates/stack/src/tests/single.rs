@@ -53,6 +53,17 @@ pub(super) struct Single {
     pub(super) now: Instant,
 }
 
+/// A port of bare packets that cuts and sums nothing, and the other end of its wire.
+fn ends() -> (Box<dyn Port>, MemoryPort) {
+    let (port, wire) = pair(&MemoryConfig {
+        ethernet: false,
+        offloads: false,
+        depth: 10_000,
+        ..MemoryConfig::default()
+    });
+    (Box::new(port), wire)
+}
+
 impl Single {
     /// A session of so many processes, whose payload crosses apart from descriptors.
     pub(super) fn new(geometry: Geometry, processes: u16) -> Self {
@@ -71,21 +82,14 @@ impl Single {
         processes: u16,
         more: Features,
     ) -> Self {
-        let wire = MemoryConfig {
-            ethernet: false,
-            offloads: false,
-            depth: 10_000,
-            ..MemoryConfig::default()
-        };
-        let (port, wire) = pair(&wire);
-        Self::over(
-            (Box::new(port), wire),
-            addresses,
-            false,
-            geometry,
-            processes,
-            more,
-        )
+        Self::over(ends(), addresses, false, geometry, processes, more)
+    }
+
+    /// A stack that has the loopback addresses, too.
+    pub(super) fn with_loopback(addresses: &[&str], geometry: Geometry) -> Self {
+        let settings = Settings::new(Box::new(Alone), Loopback::Engine, 0, true);
+        let addresses = (addresses, &Automatic::default());
+        Self::with_settings(ends(), addresses, settings, geometry, 1, Features::empty())
     }
 
     /// As `at`, with a port of bare packets and the other end of its wire;
@@ -104,9 +108,23 @@ impl Single {
 
     /// As `over`, with addresses that are found out besides.
     pub(super) fn finding_out(
+        ends: (Box<dyn Port>, MemoryPort),
+        addresses: (&[&str], &Automatic),
+        has_one_session: bool,
+        geometry: Geometry,
+        processes: u16,
+        more: Features,
+    ) -> Self {
+        let mut settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
+        settings.has_one_session = has_one_session;
+        Self::with_settings(ends, addresses, settings, geometry, processes, more)
+    }
+
+    /// As `finding_out`, with what the operator has chosen.
+    pub(super) fn with_settings(
         (port, wire): (Box<dyn Port>, MemoryPort),
         (addresses, automatic): (&[&str], &Automatic),
-        has_one_session: bool,
+        settings: Settings,
         geometry: Geometry,
         processes: u16,
         more: Features,
@@ -119,8 +137,6 @@ impl Single {
             gateways: &[],
             automatic,
         };
-        let mut settings = Settings::new(Box::new(Alone), Loopback::Kernel, 0, true);
-        settings.has_one_session = has_one_session;
         let mut stack = Stack::new(interface, settings, &Secrets::from_seed(1), now).unwrap();
         let agreed = Agreed {
             features: Features::LENT_CHUNKS | Features::FORWARDS | more,
