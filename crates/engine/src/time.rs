@@ -52,6 +52,8 @@ mod tests {
         assert!((4_000..=all).contains(&passed), "{passed} of {all}");
         clock.advance(7_000_000);
         assert!(clock.now().0 >= 7_000_000);
+        // However soon it is read.
+        assert!((0..1_000).all(|_| Clock::new().now().0 != 0));
     }
 
     #[test]

@@ -87,7 +87,10 @@ mod tests {
         assert!(Arc::ptr_eq(reserved.ports().unwrap(), &first));
         std::fs::write(file.path(), "8081\n").unwrap();
         reserved.read();
-        assert!(!Arc::ptr_eq(reserved.ports().unwrap(), &first));
+        let second = reserved.ports().cloned().unwrap();
+        assert!(!Arc::ptr_eq(&second, &first));
+        reserved.read();
+        assert!(Arc::ptr_eq(reserved.ports().unwrap(), &second));
         std::fs::write(file.path(), "nonsense").unwrap();
         reserved.read();
         assert!(reserved.ports().is_some());
@@ -106,5 +109,11 @@ mod tests {
         let (_file, reserved) = reserved(&text);
         assert_eq!(reserved.text, text.as_bytes());
         assert!(reserved.ports().is_some());
+    }
+
+    #[test]
+    fn of_a_text_without_end_no_more_is_read_than_there_may_be() {
+        let (_file, reserved) = reserved(&"1,".repeat(MOST));
+        assert_eq!(reserved.next.len(), MOST);
     }
 }

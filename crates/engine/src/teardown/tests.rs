@@ -13,6 +13,11 @@ use std::sync::Arc;
 
 /// A program, and a process beside it at channel 1 that holds so many sockets and no other does.
 fn held(sockets: u32) -> (Turned, Host, Member) {
+    held_of(SocketKind::Datagram, sockets)
+}
+
+/// As `held`, of sockets of this kind.
+fn held_of(kind: SocketKind, sockets: u32) -> (Turned, Host, Member) {
     let mut world = Turned::with(|config| {
         config.geometry = Geometry {
             sockets: 1024,
@@ -24,7 +29,7 @@ fn held(sockets: u32) -> (Turned, Host, Member) {
     let host = world.during(move |_| {
         let mut host = host;
         for _ in 0..sockets {
-            let socket = host.open(SocketKind::Datagram);
+            let socket = host.open(kind);
             host.bind(socket, "10.0.0.1:0".parse().unwrap()).unwrap();
             host.arena.set_held(1, socket.index, true);
             let own = host.channel.index();
@@ -65,6 +70,18 @@ fn sockets_of_a_process_are_closed_some_in_a_turn_and_its_channel_is_free_after_
     });
     world.run_pending();
     assert_eq!(sockets(&world), 0);
+}
+
+/// A turn that closes some of them has done something, whatever it has done besides.
+#[test]
+fn to_close_some_is_work_beside_what_is_asked() {
+    let (mut world, mut host, _member) = held_of(SocketKind::Stream, 3 * A_TURN as u32);
+    world.engine.maintenance().process_died(0, 1);
+    for left in [A_TURN, 0] {
+        host.open(SocketKind::Stream);
+        assert!(world.turn());
+        assert_eq!(world.engine.programs.teardowns().len(), left);
+    }
 }
 
 /// Blocks are looked at many at a time, and no more of them than there is time for.

@@ -101,6 +101,19 @@ fn a_turn_in_which_several_things_are_done_says_so() {
     assert!(world.turn(), "a request, and what is sent for it");
 }
 
+/// Maintenance is done when it is due, to the microsecond for which the engine sleeps.
+#[test]
+fn maintenance_is_done_when_it_is_due() {
+    let mut world = Turned::new();
+    let [_host]: [Host; 1] = world.programs();
+    world.run_pending();
+    let due = world.engine.programs.schedule.at();
+    world.engine.turn_at(Instant(due.0 - 1)).unwrap();
+    assert_eq!(world.engine.programs.schedule.at(), due);
+    world.engine.turn_at(due).unwrap();
+    assert_ne!(world.engine.programs.schedule.at(), due);
+}
+
 /// What was given to the port leaves with the turn in which it was.
 #[test]
 fn each_turn_has_its_port_send() {

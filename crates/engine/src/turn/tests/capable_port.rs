@@ -3,7 +3,7 @@
 use crate::Config;
 use crate::testing::common::Host;
 use crate::testing::{Turned, during_both};
-use longshore_hostif::{EdgeFlags, Hurry, OptionName, Request, SocketId};
+use longshore_hostif::{EdgeFlags, Hurry, OptionName, Request, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
 use longshore_testbed::packets::segment;
@@ -86,7 +86,7 @@ impl Bulk {
         let ends = during_both(&mut receiver, &mut sender, |receives, sends| {
             let (mut server, mut client) = (Host::new(receives), Host::new(sends));
             let listener = server.listening("10.0.0.1:80");
-            let socket = client.open(longshore_hostif::SocketKind::Stream);
+            let socket = client.open(SocketKind::Stream);
             assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
             let accepted = server.accept(listener).socket;
             ((server, accepted), (client, socket))
@@ -152,8 +152,9 @@ fn what_was_asked_before_a_segment_came_is_done_before_it_is_received_into_place
     assert!(counts.in_place_missed > missed);
     world.run_pending();
     bulk.read();
-    // Where nothing was asked, it is.
+    // Where nothing was asked, it is, and that is work.
     bulk.send();
+    assert!(bulk.receiver.0.engine.receive().unwrap());
     bulk.receiver.0.run_pending();
     assert_eq!(
         bulk.receiver.0.engine.stack.counters.prediction.in_place,
@@ -173,32 +174,58 @@ fn short_frames_end_what_is_received_into_place() {
     }
 }
 
+/// An engine at such a port and a program that listens at its port 80, the other end of the wire, and
+/// what the port is told of SYNs.
+fn listening() -> (Turned, Host, MemoryPort, Arc<AtomicU8>) {
+    let (mut world, wire, dropped) = capable(|_| ());
+    let host = world.during(|path| {
+        let mut host = Host::new(path);
+        host.listening("10.0.0.1:80");
+        host
+    });
+    (world, host, wire, dropped)
+}
+
+/// A client's SYN from this port comes.
+fn send_syn(wire: &mut MemoryPort, src_port: u16) {
+    let from = std::net::Ipv4Addr::new(10, 0, 0, 9).into();
+    let header = TcpHeader {
+        src_port,
+        dst_port: 80,
+        seq: SeqNumber(0),
+        ack: SeqNumber(0),
+        flags: TcpFlags::SYN,
+        window: 60_000,
+        urgent: 0,
+        options: TcpOptions::default(),
+    };
+    let packet = segment((from, [10, 0, 0, 1].into()), &header, &[]);
+    wire.send(&TxFrame::whole(&packet)).unwrap();
+}
+
+/// A timer that goes off is work, beside what is asked.
+#[test]
+fn a_turn_with_a_request_and_a_timer_says_so() {
+    let (mut world, mut host, mut wire, _) = listening();
+    send_syn(&mut wire, 1_024);
+    world.run_pending();
+    let sent = |world: &Turned| world.engine.stack.port().counters().tx_frames;
+    let before = sent(&world);
+    world.engine.clock.advance(1_500_000);
+    host.open(SocketKind::Stream);
+    assert!(world.turn());
+    assert_eq!(sent(&world), before + 1, "the SYN-ACK again");
+}
+
 /// A turn that takes one frame because they come one by one leaves no others behind.
 #[test]
 fn frames_that_come_one_by_one_are_no_flood() {
     for (count, share) in [(1, 0), (70, 2)] {
-        let (mut world, mut wire, dropped) = capable(|_| ());
-        let [_host]: [Host; 1] = world.during(|path| {
-            let mut host = Host::new(path);
-            host.listening("10.0.0.1:80");
-            [host]
-        });
-        let mut next = 0;
+        let (mut world, _host, mut wire, dropped) = listening();
+        let mut next = 1_024;
         let mut send = |wire: &mut MemoryPort| {
             next += 1;
-            let from = std::net::Ipv4Addr::new(10, 0, 0, 9).into();
-            let header = TcpHeader {
-                src_port: 1_024 + next,
-                dst_port: 80,
-                seq: SeqNumber(0),
-                ack: SeqNumber(0),
-                flags: TcpFlags::SYN,
-                window: 60_000,
-                urgent: 0,
-                options: TcpOptions::default(),
-            };
-            let packet = segment((from, [10, 0, 0, 1].into()), &header, &[]);
-            wire.send(&TxFrame::whole(&packet)).unwrap();
+            send_syn(wire, next);
         };
         // They come alone, as is seen by looking for the next.
         for _ in 0..16 {
