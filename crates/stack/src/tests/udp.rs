@@ -518,6 +518,32 @@ fn a_connected_socket_hears_its_peer_alone() {
     assert_eq!(udp.single.dropped(EngineDrop::AccessDenied.name()), 1);
 }
 
+/// What another socket has sent to one before that has a peer comes before it has one.
+#[test]
+fn what_was_sent_before_a_socket_chose_its_peer_is_there() {
+    let mut udp = Udp::new();
+    let sender = udp.single.bind(SocketKind::Datagram, PORT + 1);
+    udp.single.turn();
+    udp.single.discard_completions();
+    let to = SocketAddr::new(SERVER.into(), PORT);
+    let mut bytes = DatagramRecord::new(6, to.into()).encode().to_vec();
+    bytes.extend(b"sooner\0\0");
+    udp.single.write(sender, 0, &bytes);
+    let (tag, waiter) = (3, None);
+    udp.single.ask(
+        0,
+        &Request::Connect {
+            socket: udp.socket,
+            tag,
+            waiter,
+            peer: Udp::peer().into(),
+        },
+    );
+    udp.single.turn();
+    let (_, _, payload) = udp.reads().expect("a datagram");
+    assert_eq!(payload, b"sooner");
+}
+
 /// A socket that was not bound gets a port with its first datagram, or its peer.
 #[test]
 fn a_port_is_chosen_for_who_sends_without_one() {

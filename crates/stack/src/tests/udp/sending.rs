@@ -220,6 +220,23 @@ fn a_train_is_left_to_a_port_that_cuts_it() {
     assert_eq!((meta.gso, meta.len), (None, HEADER_LEN + UDP + 100));
 }
 
+/// What is sent to a neighbour that has not answered is dropped for a while, and counted.
+#[test]
+fn what_is_sent_to_a_neighbour_that_does_not_answer_is_dropped() {
+    let (port, wire) = pair(&MemoryConfig::default());
+    let ends: (Box<dyn Port>, _) = (Box::new(port), wire);
+    let mut udp = Udp::new();
+    let features = Features::empty();
+    udp.single = Single::over(ends, &["10.0.0.1/24"], false, GEOMETRY, 1, features);
+    udp.socket = udp.single.bind(SocketKind::Datagram, PORT);
+    udp.sends(|_| {}, 5);
+    (0..4).for_each(|_| udp.single.turn_after(1_000_000));
+    let unresolved = |udp: &Udp| udp.single.dropped(EngineDrop::Unresolved.name());
+    let before = unresolved(&udp);
+    udp.sends(|_| {}, 5);
+    assert_eq!(unresolved(&udp), before + 1);
+}
+
 /// IPv6 does not count its header: the longest datagram has 20 bytes more than one of IPv4.
 #[test]
 fn the_longest_datagram_of_ipv6_is_sent() {
