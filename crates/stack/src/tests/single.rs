@@ -8,7 +8,7 @@ use crate::secrets::Secrets;
 use crate::session::Session;
 use crate::{Interface, Settings, Stack};
 use longshore_frames::{Port, RxChecksum, RxMeta, TxFrame};
-use longshore_hostif::adapter::{AdapterSession, Immediate};
+use longshore_hostif::adapter::{AdapterSession, Immediate, Next};
 use longshore_hostif::{
     Agreed, Arena, BlockFlags, Completion, Crossings, EdgeFlags, Edges, Features, Geometry,
     HostChannel, Loopback, OpenFlags, OptionName, Request, SocketId, SocketKind, SocketState,
@@ -363,6 +363,28 @@ impl Single {
         };
         self.ask(0, &edges);
         snd_edge
+    }
+
+    /// Process 0 has written to this socket up to `snd_edge`, and says so with the last of it, so many
+    /// bytes, beside.
+    pub(super) fn says_with_data(&mut self, socket: SocketId, snd_edge: u64, immediate: u16) {
+        let edges = Request::Edges {
+            socket,
+            snd_edge,
+            rcv_consumed: 0,
+            flags: EdgeFlags::PUSH,
+            immediate,
+        };
+        self.channel.put(&edges).unwrap();
+        self.channel.publish(&self.doorbell, false);
+        let host = &mut self.in_stack_mut().host;
+        let Next::Request(message, immediate) = host.next_request(0, 8) else {
+            panic!("it was put")
+        };
+        let (session, channel) = (self.session, 0);
+        let request = Request::decode(&message).unwrap();
+        let from = From { session, channel };
+        self.stack.handle_request(from, &request, &immediate);
     }
 
     /// Process 0 sets an option of this socket.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Account;
 use crate::tests::questions::asks;
+use crate::tests::streams::append;
 use crate::turns::{DATAGRAM, OUTPUT};
 use longshore_frames::{Gso, GsoKind, Port};
 use longshore_hostif::adapter::UnderWay;
@@ -120,6 +121,28 @@ fn what_is_sent_is_counted_as_it_crosses() {
         .next()
         .map(|(_, s)| s.meter.to_adapter.payload.bytes);
     assert_eq!(of_socket, Some(span));
+}
+
+/// What has come along with its descriptor is not fetched, wherever it stands.
+#[test]
+fn what_comes_along_is_sent_and_not_counted_again() {
+    let mut udp = Udp::new();
+    let features = Features::IMMEDIATE_DATA;
+    udp.single = Single::with_features(GEOMETRY, 1, features);
+    udp.socket = udp.single.bind(SocketKind::Datagram, PORT);
+    udp.single.turn();
+    let count = |udp: &Udp| udp.single.in_stack().host.crossings().to_adapter.payload;
+    let before = count(&udp);
+    let arena = udp.single.arena.clone();
+    for _ in 0..3 {
+        let bytes = record(8);
+        udp.written = append(&arena, udp.socket.index, udp.written, &bytes);
+        let len = bytes.len() as u16;
+        udp.single.says_with_data(udp.socket, udp.written, len);
+        udp.single.turn();
+        assert_eq!(udp.sent().len(), 1);
+        assert_eq!(count(&udp), before);
+    }
 }
 
 /// A record that says it has more than was written is none, wherever it stands, and nothing of what
