@@ -1,11 +1,13 @@
 //! What a turn does, in which order, and what is reported of it to the operator.
 
 use super::*;
-use crate::testing::Turned;
 use crate::testing::common::Host;
-use longshore_hostif::SocketKind;
+use crate::testing::{Turned, during_both};
+use longshore_hostif::{DIRECTORY, EdgeFlags, SocketKind};
+use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_ports::{Port, PortError};
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 mod capable_port;
 
@@ -114,11 +116,53 @@ fn maintenance_is_done_when_it_is_due() {
     assert_ne!(world.engine.programs.schedule.at(), due);
 }
 
+/// Whoever is short of memory has it again when others have read.
+#[test]
+fn a_turn_gives_memory_to_connections_that_were_short_of_it() {
+    const LEN: usize = 4_000;
+    let (port, wire) = pair(&MemoryConfig::default());
+    let mut world = Turned::with(|config| {
+        config.port = Box::new(port);
+        // Two more than are kept free for the largest window.
+        config.geometry.rcv_chunks = DIRECTORY as u32 + 2;
+    });
+    let mut other = Turned::with(|config| {
+        config.port = Box::new(wire);
+        config.addresses = vec!["10.0.0.2/24".parse().unwrap()];
+    });
+    let (mut host, all, _client) = during_both(&mut world, &mut other, |one, other| {
+        let (mut host, mut client) = (Host::new(one), Host::new(other));
+        let listener = host.listening("10.0.0.1:80");
+        let all = [(); 4].map(|()| {
+            let socket = client.open(SocketKind::Stream);
+            assert_eq!(client.connect(socket, "10.0.0.1:80".parse().unwrap()), 0);
+            let accepted = host.accept(listener).socket;
+            client.send(socket, &[7; LEN], EdgeFlags::PUSH);
+            let has_come = |h: &mut Host| h.edges(accepted).filter(|e| e.rcv_edge == LEN as u64);
+            host.wait("data", has_come);
+            accepted
+        });
+        (host, all, client)
+    });
+    let [short, others @ ..] = [all[3], all[0], all[1], all[2]];
+    let arena = host.arena.clone();
+    let window_is_small = || {
+        let limit = &arena.block(short.index).unreported_limit;
+        limit.load(Ordering::Relaxed) != 0
+    };
+    assert!(window_is_small());
+    for socket in others {
+        host.consume(socket, LEN as u64);
+    }
+    world.run_pending();
+    assert!(!window_is_small());
+}
+
 /// What was given to the port leaves with the turn in which it was.
 #[test]
 fn each_turn_has_its_port_send() {
     let (mut world, handles) = Turned::waking(|_| ());
-    let flushed = || handles.flushed.load(std::sync::atomic::Ordering::Relaxed);
+    let flushed = || handles.flushed.load(Ordering::Relaxed);
     for _ in 0..3 {
         let before = flushed();
         world.turn();
