@@ -30,3 +30,16 @@ impl Host for Kernel {
         wall_clock_ns()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stamps of datagrams are compared with what programs read of the system's clock.
+    #[test]
+    fn the_time_of_day_is_that_of_the_system() {
+        let before = wall_clock_ns();
+        let now = Kernel(None).time_of_day_ns();
+        assert!((before..=wall_clock_ns()).contains(&now));
+    }
+}

@@ -273,6 +273,16 @@ mod tests {
     }
 
     #[test]
+    fn the_free_place_is_tried_again_as_soon_as_it_was_better() {
+        for (with, is_kept) in [(100, true), (99, false)] {
+            let mut decision = Decision::default();
+            go_on(&mut decision, BEFORE + TRIAL, in_place(100, 110));
+            let kept = go_on(&mut decision, LASTS, in_place(100, with));
+            assert_eq!(kept == LASTS, is_kept, "{with}");
+        }
+    }
+
+    #[test]
     fn a_place_that_is_worse_or_alike_is_tried_less_and_less() {
         for with in [50, 100, 109, 0] {
             let gives = in_place(100, with);

@@ -82,6 +82,8 @@ fn what_somebody_else_has_set_stays() {
         assert!(!processors.choose(None));
         assert_eq!(now_on(), only(all[0]));
         assert!(!processors.choose(Some(CpuSet::MAX_CPU - 1)));
+        // Of those that it may use from then on one can be chosen.
+        assert!(processors.choose(Some(all[0])));
     });
 }
 
