@@ -498,6 +498,27 @@ mod tests {
         assert!(line.contains("\"pid\":7"), "{line}");
     }
 
+    /// Each question counts, also where nobody comes between two.
+    #[test]
+    fn whoever_has_asked_first_has_been_silent_for_longest() {
+        let at = path("first");
+        let mut server = ControlServer::open(&at).unwrap();
+        let user = |n: usize| 1_000_000 + (n / MOST_OF_USER) as u32;
+        let mut clients: Vec<_> = (0..MOST_OF_OTHERS)
+            .map(|n| connect_as(&mut server, user(n)))
+            .collect();
+        for client in clients.iter().rev() {
+            let line = ask(&mut server, client, b"{\"cmd\":\"stat\"}\n");
+            assert!(line.contains("\"pid\":7"), "{line}");
+        }
+        let _later = connect_as(&mut server, user(MOST_OF_OTHERS));
+        let mut answer = String::new();
+        let first = clients.pop().unwrap();
+        first.set_nonblocking(true).unwrap();
+        BufReader::new(first).read_line(&mut answer).unwrap();
+        assert!(answer.contains("silent for longest"), "{answer}");
+    }
+
     /// Each that comes takes the place of the one that came first, not of the last.
     #[test]
     fn whoever_has_come_last_stays_while_others_have_been_silent_for_longer() {
@@ -527,6 +548,7 @@ mod tests {
         let refused = connect_as(&mut server, 1_000_000);
         BufReader::new(refused).read_line(&mut answer).unwrap();
         assert!(answer.contains("of this user"), "{answer}");
+        assert!(answer.ends_with('\n'), "a line, as each answer: {answer}");
         let line = ask(&mut server, &held[0], b"{\"cmd\":\"stat\"}\n");
         assert!(line.contains("\"pid\":7"), "{line}");
     }
