@@ -208,7 +208,7 @@ static void sends_to(int client, const int *fds, int to) {
   IS(recv(fds[to], &byte, 1, 0), 1);
 }
 
-/* As a server of thousands has it, each of them with a socket of its own. */
+/* As a server of thousands has it, which answers each of them by a socket of its own. */
 static void each_of_thousands_has_its_client(void) {
   enum { MANY = 2500 };
   static int fds[MANY + 1], clients[MANY];
@@ -225,8 +225,14 @@ static void each_of_thousands_has_its_client(void) {
     SYS(connect(fds[i], A(there)));
   }
   fds[MANY] = sharer(my_ip(), ntohs(name_of(fds[0]).sin_port), ADDRESS);
-  for (int i = 0; i < MANY; i++)
+  for (int i = 0; i < MANY; i++) {
+    char byte;
     sends_to(clients[i], fds, i);
+    IS(send(fds[i], "y", 1, 0), 1);
+    IS(far_in_kernel() ? syscall(SYS_recvfrom, clients[i], &byte, 1, 0, 0, 0)
+                       : recv(clients[i], &byte, 1, 0),
+       1);
+  }
   sends_to(other, fds, MANY);
 }
 
