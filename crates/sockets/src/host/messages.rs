@@ -162,8 +162,9 @@ impl Messages {
                 }
                 Err(PutError::Full) => {}
             }
-            // The engine may be waiting for room in the other ring.
-            dispatch.channel.publish(&self.host.channel.doorbell, true);
+            // What the ring is full of may have been published to be fetched whenever others are. And
+            // the engine may be waiting for room in the other ring.
+            dispatch.channel.hurry(&self.host.channel.doorbell);
             self.take_completions(dispatch)?;
             tries += 1;
             if tries.is_multiple_of(1000) {

@@ -2,7 +2,7 @@
 //! which wait for what is under way to them.
 
 use super::*;
-use crate::testing::fixture::{engine, socket_in};
+use crate::testing::fixture::{Ignored, engine, socket_in};
 use crate::{Half, ReadySet, Socket};
 use longshore_hostif::SocketKind::{Datagram, Stream};
 use longshore_hostif::SocketState::{self, Connected, Connecting, Dead, Listening, Open};
@@ -262,6 +262,31 @@ fn who_waits_for_room_finds_that_the_engine_was_killed() {
         let waits = scope.spawn(|| host.messages().report_all(all, Wake::Soon));
         engine.kill();
         assert_eq!(waits.join().unwrap(), Err(SocketError::EngineGone));
+    });
+}
+
+/// A ring that is full of what the engine was to fetch with other requests, whenever they come, is
+/// fetched now.
+#[test]
+fn who_waits_for_room_has_the_engine_fetch_what_was_put_off() {
+    let ignored = Ignored::new();
+    let messages = ignored.host.messages();
+    let mut all = numbered(&ignored.socket, RING as u64 + 1);
+    for request in all.by_ref().take(RING) {
+        messages.report(&request, Wake::Along).unwrap();
+    }
+    assert!(!ignored.is_hurried());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| messages.report_all(all, Wake::Along));
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while !ignored.is_hurried() && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let is_hurried = ignored.is_hurried();
+        let ignores = &ignored.engine.behavior.ignores_requests;
+        ignores.store(false, Ordering::Relaxed);
+        assert_eq!(waits.join().unwrap(), Ok(()));
+        assert!(is_hurried);
     });
 }
 
