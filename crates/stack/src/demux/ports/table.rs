@@ -1,8 +1,7 @@
 //! Who is bound to which port of one protocol, and who is connected from there to which peer.
 //!
 //! Owns [`Table`]. `ports` decides who may be bound and says who comes, changes and goes; the look-up
-//! of a packet (`look_up`) reads it. Nothing here but a change of a class's first or last socket goes
-//! through others.
+//! of a packet (`look_up`) reads it. No change goes through the other sockets of a port.
 
 use super::bound::Bound;
 use super::in_order::{InOrder, Numbered};
