@@ -61,7 +61,7 @@ for crate in tcp net bus hostif link programs posix; do
 done
 
 # The shim's stands behind few types: it has no more blocks than this, without those of tests.
-PRELOAD_UNSAFE=44
+PRELOAD_UNSAFE=45
 blocks=$(find crates/preload/src -name '*.rs' -exec awk '
   FNR == 1 { tests = 0 } /^#\[cfg\(test\)\]/ { tests = 1 } !tests && index($0, "unsafe {") { n++ } END { print n + 0 }' {} +)
 ((blocks <= PRELOAD_UNSAFE)) ||

@@ -85,11 +85,7 @@ system_calls! {
 /// FUTEX_CMP_REQUEUE looks at it, and has nobody to wake or to move.
 pub(crate) fn reads(address: usize) -> bool {
     let own = AtomicU32::new(0);
-    let operation = (libc::FUTEX_CMP_REQUEUE | libc::FUTEX_PRIVATE_FLAG) as usize;
-    let arguments = [address, operation, 0, 0, own.as_ptr().addr(), 0];
-    // SAFETY: the kernel reads four bytes there or says that it cannot, and changes none.
-    let said = unsafe { kernel(libc::SYS_futex, arguments) };
-    said != -c_long::from(libc::EFAULT)
+    reaches(libc::FUTEX_CMP_REQUEUE, [address, own.as_ptr().addr()], 0)
 }
 
 /// As `reads`, for a word that may be written: FUTEX_WAKE_OP adds 0 to it, in one step with what
@@ -99,16 +95,18 @@ pub(crate) fn writes(address: usize) -> bool {
     const ADD_0_IF_LESS: u32 =
         (libc::FUTEX_OP_ADD as u32) << 28 | (libc::FUTEX_OP_CMP_LT as u32) << 24 | 0x800;
     let own = AtomicU32::new(0);
-    let operation = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
-    let arguments = [
-        own.as_ptr().addr(),
-        operation,
-        0,
-        0,
-        address,
-        ADD_0_IF_LESS as usize,
-    ];
-    // SAFETY: the kernel adds 0 to the word there, whatever it is, or says that it cannot.
+    reaches(
+        libc::FUTEX_WAKE_OP,
+        [own.as_ptr().addr(), address],
+        ADD_0_IF_LESS,
+    )
+}
+
+/// Whether the kernel finds both words for one of the two operations above.
+fn reaches(operation: c_int, [first, second]: [usize; 2], how: u32) -> bool {
+    let operation = (operation | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [first, operation, 0, 0, second, how as usize];
+    // SAFETY: the kernel changes nothing there by these two, and says so of what it cannot reach.
     let said = unsafe { kernel(libc::SYS_futex, arguments) };
     said != -c_long::from(libc::EFAULT)
 }

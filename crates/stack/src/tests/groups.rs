@@ -146,8 +146,7 @@ fn members_of_a_group_get_what_is_sent_to_it() {
 fn as_many_as_one_turn_can_serve_get_what_is_for_everybody() {
     const LOOKED_AT: usize = 4_096;
     let geometry = Geometry {
-        sockets: LOOKED_AT as u32 + 8,
-        rcv_chunks: LOOKED_AT as u32 + 8,
+        sockets: 2 * LOOKED_AT as u32,
         ..GEOMETRY
     };
     let mut single = Single::new(geometry, 1);
