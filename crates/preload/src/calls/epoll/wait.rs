@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// One in so many rounds the kernel's half comes first.
 const KERNEL_FIRST: u32 = 4;
+/// Most events that Linux reports at once (EP_MAX_EVENTS).
+const MOST_EVENTS: usize = i32::MAX as usize / size_of::<epoll_event>();
 const NOTHING: epoll_event = epoll_event { events: 0, u64: 0 };
 
 /// The program's array, being filled.
@@ -406,7 +408,9 @@ fn wait(
     // rung then.
     let sleeps = limit != Some(Duration::ZERO);
     let room = usize::try_from(most).unwrap_or(0);
-    let nowhere = !vectors::can_be_written(events, room.saturating_mul(size_of::<epoll_event>()))
+    // Of more the kernel says that there cannot be so many.
+    let nowhere = room > MOST_EVENTS
+        || !vectors::can_be_written(events, size_of::<epoll_event>())
         || !is_mask_there(mask);
     let waiting = |host, set| Waiting {
         host,
