@@ -121,6 +121,12 @@ impl Table {
         of_peer.last_below(number)
     }
 
+    /// How many ports, sockets, and peers of a class there are.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> [usize; 3] {
+        [self.ports.len(), self.users.len(), self.connected.len()]
+    }
+
     // ---- Who comes, changes and goes. ----
 
     /// A socket is bound to the port, after all others, in place of how it has been bound to it.

@@ -62,6 +62,7 @@ fn each_of_many_has_what_its_own_peer_sends() {
         }
         ports.release(any.port(), SOCKETS);
         assert!(ports.is_free(any.port()) && ports.users().next().is_none());
+        assert_eq!(ports.bound.sizes(), [0; 3], "nothing is left");
         assert!(began.elapsed() < SOON);
     }
 }
@@ -109,6 +110,13 @@ fn each_of_many_addresses_is_at_hand() {
         assert_eq!(of.near(at(key).ip()).count(), 1);
         assert_eq!(ports.find_datagram(at(key), client(0), || 0), Some(key));
     }
+    let everywhere = SocketAddr::new(any.address, 443);
+    assert!(ports.bind(everywhere, SOCKETS, shares(false), false, 0));
+    for key in 0..SOCKETS {
+        assert_eq!(ports.bound.port(443).unwrap().ways(), 2);
+        ports.release(443, key);
+    }
+    assert_eq!(ports.bound.port(443).unwrap().ways(), 1);
 }
 
 fn receivers_of(ports: &Ports, local: SocketAddr, remote: SocketAddr) -> Vec<u32> {
