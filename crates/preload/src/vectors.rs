@@ -154,6 +154,8 @@ pub(crate) fn source(base: In<'_, c_void>, len: usize) -> Result<IoSlice<'_>, So
 /// EFAULT.
 pub(crate) fn sink(base: Out<'_, c_void>, len: usize) -> Result<IoSliceMut<'_>, SocketError> {
     let len = len.min(MOST_BYTES);
-    check_room(base, len)?;
+    if len != 0 {
+        check_room(base, len)?;
+    }
     Ok(IoSliceMut::new(base.cast().slice_mut(len)))
 }

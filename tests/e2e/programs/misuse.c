@@ -159,6 +159,7 @@ static void receiving(void) {
   GIVES(recv(fd, buf, 1, NOW | MSG_OOB), EINVAL, EINVAL, EINVAL, EAGAIN, EAGAIN, EAGAIN);
   GIVES(recv(fd, buf, 1, NOW | MSG_ERRQUEUE), EAGAIN, EAGAIN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
   GIVES(recv(fd, buf, 0, NOW), ENOTCONN, ENOTCONN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
+  GIVES(recv(fd, NULL, 0, NOW), ENOTCONN, ENOTCONN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
   GIVES(recvfrom(fd, buf, 1, NOW, (void *)&name, of(-1)), ENOTCONN, ENOTCONN, EAGAIN, EAGAIN, EAGAIN, EAGAIN);
   struct iovec v = {buf, 1}, bad = {buf, -1};
   GIVES(message(fd, 0, (struct msghdr){.msg_iov = &v, .msg_iovlen = 2000}, 0), EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE, EMSGSIZE);

@@ -632,6 +632,7 @@ static void bad_pointers(void) {
     /* What is thrown away needs no buffer. */
     send_all(far, "gonedata", 8);
     IS(recv(mine, 0, 4, MSG_TRUNC | MSG_WAITALL), 4);
+    IS(recv(mine, NULL, 0, 0), 0);
     receive_all(mine, buf, 4);
     OK(memcmp(buf, "data", 4) == 0);
   }
