@@ -7,8 +7,7 @@ use common::{Host, TIMEOUT};
 use longshore_hostif::{Loopback, OptionName};
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_ports::{Port, TxFrame};
-use longshore_testbed::packets::segment;
-use longshore_wire::SeqNumber;
+use longshore_testbed::packets::{segment, syn};
 use longshore_wire::ipv4::HEADER_LEN;
 use longshore_wire::tcp::{FastOpenCookie, TcpFlags, TcpHeader, TcpOptions};
 use std::net::Ipv4Addr;
@@ -35,20 +34,11 @@ fn cookie() -> FastOpenCookie {
     let mut host = Host::new(&engine.path);
     let listener = host.listening("10.0.0.1:80");
     host.set(listener, OptionName::FastOpen, 1);
-    let syn = TcpHeader {
-        src_port: 1_024,
-        dst_port: 80,
-        seq: SeqNumber(0),
-        ack: SeqNumber(0),
-        flags: TcpFlags::SYN,
-        window: 60_000,
-        urgent: 0,
-        options: TcpOptions {
-            fast_open: Some(FastOpenCookie::REQUEST),
-            ..TcpOptions::default()
-        },
+    let options = TcpOptions {
+        fast_open: Some(FastOpenCookie::REQUEST),
+        ..TcpOptions::default()
     };
-    let packet = segment((CLIENT.into(), US.into()), &syn, &[]);
+    let packet = segment((CLIENT.into(), US.into()), &syn((1_024, 80), options), &[]);
     far.send(&TxFrame::whole(&packet)).unwrap();
     let (began, mut frame) = (Instant::now(), vec![0; 2_000]);
     loop {

@@ -1,10 +1,11 @@
 //! Packets that tests make themselves, where the other end of a wire is nobody's stack. The
 //! simulations of `stack` and the tests of `engine` call it.
 
+use longshore_wire::SeqNumber;
 use longshore_wire::checksum::Partial;
 use longshore_wire::ipv4::{self, Ipv4Header, protocol};
 use longshore_wire::ipv6::{self, Ipv6Header};
-use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpHeader};
+use longshore_wire::tcp::{CHECKSUM_OFFSET, TcpFlags, TcpHeader, TcpOptions};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The TTL, or hop limit, of packets for which the test does not say one.
@@ -74,6 +75,21 @@ pub fn packet(between: (IpAddr, IpAddr), protocol: u8, payload: &[u8]) -> Vec<u8
             packet
         }
         _ => panic!("both addresses are of one version"),
+    }
+}
+
+/// The header of a SYN from the first port to the second, with the sequence number 0.
+#[must_use]
+pub fn syn((src_port, dst_port): (u16, u16), options: TcpOptions) -> TcpHeader {
+    TcpHeader {
+        src_port,
+        dst_port,
+        seq: SeqNumber(0),
+        ack: SeqNumber(0),
+        flags: TcpFlags::SYN,
+        window: 60_000,
+        urgent: 0,
+        options,
     }
 }
 

@@ -43,6 +43,12 @@ fn done(result: c_long) -> c_long {
     result
 }
 
+/// As `done`, of a call after which these pages are not what they were known as.
+fn done_to(at: Out<'_, c_void>, len: size_t, result: c_long) -> c_long {
+    known::forget(&pages(at, len));
+    done(result)
+}
+
 /// `madvise(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn madvise(at: Out<'_, c_void>, len: size_t, advice: c_int) -> c_int {
@@ -76,8 +82,7 @@ pub(crate) fn protect(at: Out<'_, c_void>, len: size_t, how: c_int) -> c_long {
     let stopped = page_exchange::is_used().then(page_exchange::stop);
     let result = kernel::mprotect(at, len, how);
     drop(stopped);
-    known::forget(&pages(at, len));
-    done(result)
+    done_to(at, len, result)
 }
 
 /// `munmap(2)`.
@@ -86,12 +91,10 @@ pub extern "C-unwind" fn munmap(at: Out<'_, c_void>, len: size_t) -> c_int {
     unmap(at, len) as c_int
 }
 
-/// What `munmap` does; what is known of the pages is forgotten.
+/// What `munmap` does.
 #[inline(always)]
 pub(crate) fn unmap(at: Out<'_, c_void>, len: size_t) -> c_long {
-    let result = kernel::munmap(at, len);
-    known::forget(&pages(at, len));
-    done(result)
+    done_to(at, len, kernel::munmap(at, len))
 }
 
 /// `mremap(2)`. It takes its last argument as a variadic one; on this architecture that comes
@@ -119,7 +122,5 @@ pub(crate) fn remap(
     if page_exchange::is_used() && at.address().is_multiple_of(page_exchange::PAGE) {
         page_exchange::make_plain(&pages(at, len));
     }
-    let result = kernel::mremap(at, len, new_len, flags, to);
-    known::forget(&pages(at, len));
-    done(result)
+    done_to(at, len, kernel::mremap(at, len, new_len, flags, to))
 }

@@ -4,20 +4,10 @@ use crate::address::Native;
 use crate::calls::{answer, refused};
 use crate::signals::within;
 use crate::user::Out;
-use crate::{fds, real, vectors};
+use crate::{fds, real};
 use libc::{c_int, sockaddr, socklen_t};
 use longshore_sockets::{Socket, SocketError};
 use std::net::SocketAddr;
-
-/// Whether the name has a place to go, if any of it is wanted.
-fn check_room(addr: Out<'_, sockaddr>, len: Out<'_, socklen_t>) -> Result<(), SocketError> {
-    vectors::check_room(len, size_of::<socklen_t>())?;
-    match len.get().unwrap_or(0) {
-        0 => Ok(()),
-        len if len.cast_signed() < 0 => Err(refused(libc::EINVAL)),
-        _ => vectors::check_room(addr, 1),
-    }
-}
 
 /// `getsockname(2)`.
 #[unsafe(no_mangle)]
@@ -32,10 +22,7 @@ pub extern "C-unwind" fn getsockname(
             .map(|a| Native::of_engine(a, s.is_v6()))
     };
     within(|| match fds::engine(fd).and_then(local) {
-        Some(local) => answer(|| {
-            check_room(addr, len)?;
-            local.tell(addr, len).map(|()| 0)
-        }),
+        Some(local) => answer(|| local.tell(addr, len).map(|()| 0)),
         None => real::getsockname(fd, addr, len),
     })
 }
@@ -60,7 +47,6 @@ pub extern "C-unwind" fn getpeername(
     within(|| match fds::engine(fd) {
         Some(socket) => answer(|| {
             let peer = Native::of_engine(peer_of(&socket)?, socket.is_v6());
-            check_room(addr, len)?;
             peer.tell(addr, len).map(|()| 0)
         }),
         None => real::getpeername(fd, addr, len),

@@ -3,9 +3,9 @@
 
 use super::numbers::Numbers;
 use longshore_tcp::Instant;
-use longshore_testbed::packets::segment;
+use longshore_testbed::packets::{segment, syn};
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
-use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
+use longshore_wire::tcp::{TcpHeader, TcpOptions};
 use longshore_wire::{MacAddr, SeqNumber};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -42,18 +42,14 @@ impl Flood {
     }
 
     fn syn(&mut self, to: MacAddr, is_near: bool, host: u16) -> Vec<u8> {
+        let src_port = 1_024 + self.numbers.below(60_000) as u16;
+        let options = TcpOptions {
+            mss: Some(1_400),
+            ..TcpOptions::default()
+        };
         let header = TcpHeader {
-            src_port: 1_024 + self.numbers.below(60_000) as u16,
-            dst_port: PORT,
             seq: SeqNumber(self.numbers.below(1 << 32) as u32),
-            ack: SeqNumber(0),
-            flags: TcpFlags::SYN,
-            window: 60_000,
-            urgent: 0,
-            options: TcpOptions {
-                mss: Some(1_400),
-                ..TcpOptions::default()
-            },
+            ..syn((src_port, PORT), options)
         };
         let octet = host as u8;
         let (source, destination): (IpAddr, IpAddr) = if self.ipv6 {

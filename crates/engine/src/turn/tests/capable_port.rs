@@ -6,9 +6,8 @@ use crate::testing::{Turned, during_both};
 use longshore_hostif::{EdgeFlags, Hurry, OptionName, Request, SocketId, SocketKind};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
-use longshore_testbed::packets::segment;
-use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
+use longshore_testbed::packets::{segment, syn};
+use longshore_wire::tcp::TcpOptions;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -189,16 +188,7 @@ fn listening() -> (Turned, Host, MemoryPort, Arc<AtomicU8>) {
 /// A client's SYN from this port comes.
 fn send_syn(wire: &mut MemoryPort, src_port: u16) {
     let from = std::net::Ipv4Addr::new(10, 0, 0, 9).into();
-    let header = TcpHeader {
-        src_port,
-        dst_port: 80,
-        seq: SeqNumber(0),
-        ack: SeqNumber(0),
-        flags: TcpFlags::SYN,
-        window: 60_000,
-        urgent: 0,
-        options: TcpOptions::default(),
-    };
+    let header = syn((src_port, 80), TcpOptions::default());
     let packet = segment((from, [10, 0, 0, 1].into()), &header, &[]);
     wire.send(&TxFrame::whole(&packet)).unwrap();
 }
