@@ -93,6 +93,11 @@ pub(crate) enum Error {
          and modelled buses is copied"
     )]
     ZeroCopyElsewhere,
+    #[error(
+        "--zero-copy always: this kernel does not say what a program has mapped where \
+         (PROCMAP_QUERY, in Linux since 6.11), so all would be copied; leave the option out"
+    )]
+    ZeroCopyOfKernel,
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

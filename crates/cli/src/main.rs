@@ -33,6 +33,7 @@ mod messages;
 mod namespace;
 mod network;
 mod operator;
+mod page_exchange;
 mod preload;
 mod private;
 mod program;

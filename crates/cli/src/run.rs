@@ -19,7 +19,7 @@ use crate::session_limits::geometry;
 use crate::signals::{FORWARDED, Signal, Signals};
 use crate::values::{EngineLoss, EngineName, Transport};
 use crate::warnings::Warnings;
-use crate::{bus, expose, link, preload, program};
+use crate::{bus, expose, link, page_exchange, preload, program};
 use longshore_bus::BusModel;
 use longshore_hostif::attach;
 use longshore_hostif::zero_copy::ZERO_COPY_VARIABLE;
@@ -39,6 +39,7 @@ use supervision::Supervision;
 pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
     let name = &arguments.program[0];
     check_successor(arguments)?;
+    page_exchange::check(arguments.crossing.zero_copy)?;
     let path = program::find(name, std::env::var_os("PATH").as_deref())?;
     let library = preload::find()?;
     check_program(name, &path)?;

@@ -17,6 +17,12 @@ pub enum EngineError {
     /// Its own descriptors.
     #[error("the engine cannot set up its event loop: {0}")]
     Events(#[from] rustix::io::Errno),
+    /// The kernel does not tell when a program has ended.
+    #[error(
+        "the kernel does not tell the engine when a program has ended (pidfd_open: {0}); Longshore \
+         needs Linux 5.3 or later, and no filter of system calls that refuses it"
+    )]
+    Deaths(rustix::io::Errno),
     /// The kernel gives no random numbers.
     #[error("the kernel gives the engine no random numbers: {0}")]
     Random(rustix::io::Errno),

@@ -22,6 +22,7 @@ impl Testbed {
             programs: None,
             number: None,
             options: Vec::new(),
+            before: Vec::new(),
             cpu: None,
         }
     }
@@ -56,6 +57,7 @@ impl Testbed {
             programs,
             number: Some(number),
             options: Vec::new(),
+            before: Vec::new(),
             cpu: None,
         }
     }
@@ -158,6 +160,8 @@ pub struct Host<'l> {
     pub(crate) number: Option<u8>,
     /// Further options for `longshore run`.
     options: Vec<OsString>,
+    /// What executes its programs, with their engines.
+    before: Vec<OsString>,
     /// The processor to which its programs (and engines) are bound.
     cpu: Option<usize>,
 }
@@ -223,6 +227,13 @@ impl Host<'_> {
         self
     }
 
+    /// Has its programs, and their engines, started by a command that executes what it is given.
+    #[must_use]
+    pub fn executed_by(mut self, command: &[&OsStr]) -> Self {
+        self.before.extend(command.iter().map(OsString::from));
+        self
+    }
+
     /// Binds its programs, and their engines, to one processor.
     #[must_use]
     pub fn on_cpu(mut self, cpu: Option<usize>) -> Self {
@@ -234,6 +245,7 @@ impl Host<'_> {
     #[must_use]
     pub fn cmd(&self, program: impl AsRef<OsStr>) -> Cmd {
         let mut prefix = self.in_namespace();
+        prefix.extend(self.before.iter().cloned());
         if let (Stack::Longshore, Some(number)) = (self.bed.stack, self.number) {
             prefix.push(longshore().into_os_string());
             let mut options = format!(

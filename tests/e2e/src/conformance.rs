@@ -1,8 +1,9 @@
 //! Runs the socket-API checks (`programs/*.c`): the same C program on the
 //! kernel and on Longshore, against a kernel peer and against itself.
 
-use crate::{Stack, Testbed};
+use crate::{Host, Stack, Testbed};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 /// # Panics
 /// If a check fails that should pass.
 pub fn run(bed: &Testbed, program: &str) {
-    run_checks(bed, program, (&[], &[]));
+    run_checks(bed, program, &How::default());
 }
 
 /// As [`run`], on a host that runs programs with these options (`longshore run`).
@@ -20,7 +21,11 @@ pub fn run(bed: &Testbed, program: &str) {
 /// # Panics
 /// If a check fails that should pass.
 pub fn run_with(bed: &Testbed, program: &str, options: &[&str]) {
-    run_checks(bed, program, (&[], options));
+    let how = How {
+        options,
+        ..How::default()
+    };
+    run_checks(bed, program, &how);
 }
 
 /// As [`run`], of a program that is compiled with these flags, too.
@@ -28,16 +33,44 @@ pub fn run_with(bed: &Testbed, program: &str, options: &[&str]) {
 /// # Panics
 /// If a check fails that should pass.
 pub fn run_built(bed: &Testbed, program: &str, flags: &[&str]) {
-    run_checks(bed, program, (flags, &[]));
+    let how = How {
+        flags,
+        ..How::default()
+    };
+    run_checks(bed, program, &how);
 }
 
-fn run_checks(bed: &Testbed, program: &str, (flags, options): (&[&str], &[&str])) {
-    let binary = compile_with(bed, program, flags);
+/// As [`run`], with the program, and the launcher before it, started by a command that executes
+/// what it is given.
+///
+/// # Panics
+/// If a check fails that should pass.
+pub fn run_by(bed: &Testbed, program: &str, command: &[&OsStr]) {
+    let how = How {
+        command,
+        ..How::default()
+    };
+    run_checks(bed, program, &how);
+}
+
+/// How a program of checks is compiled and run.
+#[derive(Default)]
+struct How<'h> {
+    /// The compiler's.
+    flags: &'h [&'h str],
+    /// Of `longshore run`.
+    options: &'h [&'h str],
+    /// What executes it.
+    command: &'h [&'h OsStr],
+}
+
+fn run_checks(bed: &Testbed, program: &str, how: &How<'_>) {
+    let binary = compile_with(bed, program, how.flags);
     let checks = list(&binary);
     assert!(!checks.is_empty(), "{program} has no checks");
     let mut wrong = Vec::new();
     for far in ["kernel", "self"] {
-        let report = run_all(bed, (&binary, options), &checks, far);
+        let report = run_all(bed, (&binary, how), &checks, far);
         for check in &checks {
             let passed = report.lines().any(|l| l == format!("PASS {check}"));
             if passed {
@@ -75,15 +108,14 @@ fn run_checks(bed: &Testbed, program: &str, (flags, options): (&[&str], &[&str])
 /// so of one session.
 fn run_all(
     bed: &Testbed,
-    (binary, options): (&Path, &[&str]),
+    (binary, how): (&Path, &How<'_>),
     checks: &[String],
     far: &str,
 ) -> String {
     // A check is both ends in one process, one of them on the kernel.
     let (host, peer) = (bed.host(0).with_its_engine(), bed.peer());
-    let host = options
-        .iter()
-        .fold(host, |host, option| host.option(option));
+    let host = how.options.iter().fold(host, Host::option);
+    let host = host.executed_by(how.command);
     // With the kernel under test, its own loopback is the far end.
     let (far_ip, far_ip6) = match (far, bed.stack()) {
         ("kernel", Stack::Longshore) => (peer.ip(), peer.ip6()),
