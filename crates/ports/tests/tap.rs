@@ -272,6 +272,26 @@ fn what_is_wrong_with_a_device_is_named() {
 }
 
 #[test]
+fn a_kernel_without_ipv6_on_the_device_says_so() {
+    if !in_own_namespace() {
+        return;
+    }
+    let address = IpAddr::V6("fd99::1".parse().unwrap());
+    let both = TapConfig {
+        kernel_addresses: vec![(IpAddr::V4(KERNEL), 24), (address, 64)],
+        ..config()
+    };
+    drop(Tap::open(&both).unwrap());
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
+    let error = Tap::open(&both).unwrap_err();
+    assert!(
+        matches!(&error, TapError::Ipv6Disabled { address: of, .. } if *of == address),
+        "{error}"
+    );
+    Tap::open(&config()).unwrap();
+}
+
+#[test]
 fn mtus_up_to_the_longest_packet() {
     if !in_own_namespace() {
         return;

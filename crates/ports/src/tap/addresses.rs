@@ -3,6 +3,7 @@
 use super::error::{TapError, os};
 use crate::InterfaceName;
 use crate::interface::sys;
+use rustix::io::Errno;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -96,9 +97,21 @@ pub(super) fn set_address(
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }
-    sys::add_address(control, name, address, prefix_len).map_err(os(format!(
-        "give {name} the address {address}/{prefix_len}"
-    )))
+    sys::add_address(control, name, address, prefix_len).map_err(|errno| {
+        // As it answers those who lack the permission.
+        if errno == Errno::ACCESS && address.is_ipv6() && is_ipv6_disabled(name) {
+            return TapError::Ipv6Disabled {
+                name: *name,
+                address,
+            };
+        }
+        os(format!("give {name} the address {address}/{prefix_len}"))(errno)
+    })
+}
+
+fn is_ipv6_disabled(name: &InterfaceName) -> bool {
+    let path = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+    std::fs::read_to_string(path).is_ok_and(|said| said.trim_end() != "0")
 }
 
 #[cfg(test)]

@@ -66,6 +66,17 @@ pub enum TapError {
         /// Its prefix length.
         prefix_len: u8,
     },
+    /// The kernel has IPv6 switched off on the interface.
+    #[error(
+        "IPv6 is switched off on {name} (net.ipv6.conf.{name}.disable_ipv6, for a new device that of \
+         `default`), so it cannot have {address}: switch it on, or leave out addresses of IPv6"
+    )]
+    Ipv6Disabled {
+        /// The interface.
+        name: InterfaceName,
+        /// The requested address.
+        address: IpAddr,
+    },
     /// The address, or another one of its network, is on another interface.
     #[error("{address}/{prefix_len} overlaps with {other}/{other_prefix_len} on {interface}")]
     AddressInUse {
