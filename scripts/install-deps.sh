@@ -6,6 +6,10 @@
 set -euo pipefail
 
 # group        command                      Debian package that brings it
+#
+# Releases differ. A file may have `*` for what is another in each; `3.N` stands for the version
+# of the release's python3; of packages with `|` between them the first that the release has is
+# taken.
 NEEDED=(
   # The demonstration and all tests.
   "test        gcc                          gcc"
@@ -34,12 +38,11 @@ NEEDED=(
   "test        socat                        socat"
   "test        mosquitto                    mosquitto"
   "test        mosquitto_pub                mosquitto-clients"
-  "test        /usr/lib/postgresql/15/bin/postgres postgresql-15"
+  "test        /usr/lib/postgresql/*/bin/postgres postgresql"
   "test        node                         nodejs"
   "test        nft                          nftables"
   "test        sysctl                       procps"
-  "test        /usr/bin/python3.11          python3.11"
-  "test        /usr/lib/python3.11/test/test_socket.py libpython3.11-testsuite"
+  "test        /usr/lib/python3.N/test/test_socket.py libpython3.N-testsuite"
   # make bench, make bench-tables
   "rates       sockperf                     sockperf"
   # make check-instructions
@@ -53,7 +56,7 @@ NEEDED=(
   "measure     redis-server                 redis-server"
   "measure     redis-benchmark              redis-tools"
   "measure     valgrind                     valgrind"
-  "measure     perf                         linux-perf"
+  "measure     perf                         linux-perf|linux-tools-generic"
   # make packetdrill
   "packetdrill gcc                          gcc"
   "packetdrill ip                           iproute2"
@@ -82,8 +85,8 @@ NEEDED=(
   "compat      nft                          nftables"
   "compat      sysctl                       procps"
   "compat      setpriv                      util-linux"
-  "compat      /usr/bin/python3.11          python3.11"
-  "compat      /usr/lib/python3.11/test/test_socket.py libpython3.11-testsuite"
+  "compat      /usr/bin/python3             python3"
+  "compat      /usr/lib/python3.N/test/test_socket.py libpython3.N-testsuite"
 )
 
 (($# > 0)) || set -- test
@@ -94,17 +97,44 @@ done
 # Debian's daemons live in sbin, which an ordinary user's PATH may lack.
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
+# The version of the release's python3, also where that is not installed yet.
+python_version() {
+  /usr/bin/python3 -c 'import sys; print("3.%d" % sys.version_info[1])' 2>/dev/null ||
+    apt-cache depends python3 2>/dev/null | sed -n 's/^ *Depends: python\(3\.[0-9]*\)$/\1/p'
+}
+
+# Whether apt knows a package.
+known() { apt-cache show "$1" >/dev/null 2>&1; }
+
+# Of packages with `|` between them, the first that apt knows, or else the first.
+choose() {
+  local package
+  for package in ${1//|/ }; do
+    if known "$package"; then break; fi
+    package=${1%%|*}
+  done
+  echo "$package"
+}
+
 # Sets `missing` to the packages of these groups that are not there.
 look() {
-  local row group command package
+  local row group command package python
+  python=$(python_version) || true
   missing=()
   for row in "${NEEDED[@]}"; do
+    row=${row//3.N/${python:-3.N}}
     read -r group command package <<<"$row"
     [[ " $* " == *" $group "* ]] || continue
     # A program, or a file.
-    command -v "$command" >/dev/null 2>&1 || [[ $command == /* && -e $command ]] ||
-      missing+=("$package")
+    command -v "$command" >/dev/null 2>&1 || { [[ $command == /* ]] && compgen -G "$command" >/dev/null; } ||
+      missing+=("$(choose "$package")")
   done
+}
+
+# Prints those of these packages that apt does not know.
+unknown() {
+  local package
+  for package in "$@"; do known "$package" || echo "$package"; done
 }
 
 look "$@"
@@ -149,7 +179,6 @@ if [ ! -e "$policy" ]; then
   made_policy=yes
 fi
 
-echo "install-deps: installing ${missing[*]}"
 # What is installed must not hold the lock, if it stays.
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y \
@@ -157,10 +186,18 @@ install() {
 }
 # The package lists of a fresh image may be absent or old: fetch them once, and
 # again only if the installation fails.
-if ! apt-cache show "${missing[0]}" >/dev/null 2>&1; then
+if [[ -n $(unknown "${missing[@]}") ]]; then
   echo "install-deps: fetching the package lists"
   "${as_root[@]}" apt-get update -qq
+  look "$@"
 fi
+mapfile -t nowhere < <(unknown "${missing[@]}")
+if ((${#nowhere[@]} > 0)); then
+  release=$(. /etc/os-release && echo "$PRETTY_NAME")
+  echo "install-deps: $release, as apt is set up here, does not have: ${nowhere[*]}" >&2
+  exit 1
+fi
+echo "install-deps: installing ${missing[*]}"
 if ! install; then
   echo "install-deps: that failed; once more with fresh package lists"
   "${as_root[@]}" apt-get update -qq

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 /// Results of several megabytes, rows by COPY both ways, and clients at once.
 fn use_postgres(client: &Host<'_>, server: IpAddr) {
     let at = format!("-h {server} -U postgres");
-    let programs = database::PROGRAMS;
+    let programs = database::programs();
     let script = format!(
         "p='{programs}/psql {at} -qAtX -v ON_ERROR_STOP=1 postgres'; \
          for i in $(seq 600); do $p -c '' 2>/dev/null && break; sleep 0.1; done; \

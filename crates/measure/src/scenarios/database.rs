@@ -28,7 +28,7 @@ impl Scenario for Select {
         peer.wait_for(host.at(postgres::PORT));
         let pgbench = || {
             let at = host.ip().to_string();
-            let pgbench = format!("{}/pgbench", postgres::PROGRAMS);
+            let pgbench = format!("{}/pgbench", postgres::programs());
             peer.cmd(pgbench).args(["-h", &at, "-U", "postgres"])
         };
         pgbench().args(["-i", "-q", "-s", "10", "postgres"]).check();

@@ -1,18 +1,45 @@
 //! PostgreSQL's server, as its own user, with a database in the scenario's directory.
 
 use crate::{Host, Proc, Stack, Testbed, longshore};
+use std::path::Path;
 
-/// Where Debian has its programs.
-pub const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+/// Where Debian has each version, below the number of it.
+const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// Where it listens.
 pub const PORT: u16 = 5432;
 
 const SHIM: &str = "liblongshore_preload.so";
 
+/// The directory of its programs: each release of Debian has another version, and the newest that
+/// is there serves.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn programs() -> String {
+    newest(Path::new(VERSIONS)).unwrap_or_else(|| {
+        panic!("there is no PostgreSQL below {VERSIONS}: Debian has it in the package postgresql")
+    })
+}
+
+/// The directory of the newest version below `versions` that has a server.
+fn newest(versions: &Path) -> Option<String> {
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let programs = |number| versions.join(format!("{number}/bin"));
+    std::fs::read_dir(versions)
+        .ok()?
+        .flatten()
+        .filter_map(number)
+        .filter(|number| programs(*number).join("postgres").is_file())
+        .max()
+        .map(|number| programs(number).display().to_string())
+}
+
 /// PostgreSQL does not run as root.
 fn as_postgres(command: &str) -> String {
-    format!("setpriv --reuid postgres --regid postgres --clear-groups -- {PROGRAMS}/{command}")
+    let programs = programs();
+    format!("setpriv --reuid postgres --regid postgres --clear-groups -- {programs}/{command}")
 }
 
 /// Makes an empty database; its server lets everybody in.
@@ -48,4 +75,26 @@ pub fn start(bed: &Testbed, host: &Host<'_>) -> Proc {
     let shim = bed.directory("bin").join(SHIM);
     std::fs::copy(longshore().with_file_name(SHIM), &shim).expect("copy the shim");
     command.env("LONGSHORE_PRELOAD", shim).spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_with_a_server_is_found() {
+        let directory = tempfile::tempdir().expect("make a directory");
+        let versions = directory.path();
+        assert_eq!(newest(&versions.join("nowhere")), None);
+        assert_eq!(newest(versions), None);
+        // What brings clients alone has a directory, too.
+        for (version, program) in [("9", "postgres"), ("15", "postgres"), ("17", "psql")] {
+            let programs = versions.join(version).join("bin");
+            std::fs::create_dir_all(&programs).expect("make a directory");
+            std::fs::write(programs.join(program), "").expect("write a file");
+        }
+        std::fs::create_dir(versions.join("common")).expect("make a directory");
+        let expected = versions.join("15/bin").display().to_string();
+        assert_eq!(newest(versions), Some(expected));
+    }
 }
