@@ -138,6 +138,9 @@ real! {
     posix_spawn_file_actions_adddup2(actions: Out<'_, posix_spawn_file_actions_t>, from: c_int, to: c_int) -> c_int;
     posix_spawn(pid: Out<'_, pid_t>, path: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
     posix_spawnp(pid: Out<'_, pid_t>, file: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    pidfd_spawn(pidfd: Out<'_, c_int>, path: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    pidfd_spawnp(pidfd: Out<'_, c_int>, file: Text<'_>, actions: In<'_, posix_spawn_file_actions_t>, attr: In<'_, posix_spawnattr_t>, argv: Strings<'_>, envp: Strings<'_>) -> c_int;
+    pidfd_getpid(fd: c_int) -> pid_t;
     fcntl(fd: c_int, cmd: c_int, arg: Argument<'_>) -> c_int;
     ioctl(fd: c_int, request: c_ulong, arg: Argument<'_>) -> c_int;
     prctl(option: c_int, a: Argument<'_>, b: Argument<'_>, c: Argument<'_>, d: Argument<'_>) -> c_int;

@@ -2,6 +2,9 @@
 #include "check.h"
 #include <sched.h>
 #include <spawn.h>
+#if __GLIBC_PREREQ(2, 39)
+#include <sys/pidfd.h>
+#endif
 
 static void child_uses_a_connection(void) {
   EACH_PAIR(mine, far) {
@@ -506,24 +509,52 @@ static void stdio_on_an_inherited_socket(void) {
   }
 }
 
-static void spawned(void) {
-  EACH_PAIR(mine, far) {
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, mine, 0);
-    posix_spawn_file_actions_adddup2(&actions, mine, 1);
-    char *argv[] = {"cat", 0};
-    pid_t child;
-    OK(posix_spawn(&child, "/bin/cat", &actions, 0, argv, environ) == 0);
-    SYS(close(mine));
-    mine = -1;
-    char buf[4];
-    send_all(far, "pop\n", 4);
-    receive_all(far, buf, 4);
-    SYS(shutdown(far, SHUT_WR));
-    IS(read(far, buf, 1), 0);
-    joined(child);
+/* The functions that spawn: those that leave a descriptor came with glibc 2.39. */
+#if __GLIBC_PREREQ(2, 39)
+enum { POSIX_SPAWN, POSIX_SPAWNP, PIDFD_SPAWN, PIDFD_SPAWNP, SPAWNS };
+#else
+enum { POSIX_SPAWN, POSIX_SPAWNP, SPAWNS };
+#endif
+
+static pid_t spawn_cat(int how, const posix_spawn_file_actions_t *actions) {
+  char *argv[] = {"cat", 0};
+  pid_t child = -1;
+  if (how == POSIX_SPAWN) {
+    IS(posix_spawn(&child, "/bin/cat", actions, 0, argv, environ), 0);
+  } else if (how == POSIX_SPAWNP) {
+    IS(posix_spawnp(&child, "cat", actions, 0, argv, environ), 0);
+#if __GLIBC_PREREQ(2, 39)
+  } else {
+    int fd = -1;
+    if (how == PIDFD_SPAWN)
+      IS(pidfd_spawn(&fd, "/bin/cat", actions, 0, argv, environ), 0);
+    else
+      IS(pidfd_spawnp(&fd, "cat", actions, 0, argv, environ), 0);
+    child = SYS(pidfd_getpid(fd));
+    SYS(close(fd));
+#endif
   }
+  return child;
+}
+
+static void spawned(void) {
+  for (int how = 0; how < SPAWNS; how++)
+    EACH_PAIR(mine, far) {
+      posix_spawn_file_actions_t actions;
+      posix_spawn_file_actions_init(&actions);
+      posix_spawn_file_actions_adddup2(&actions, mine, 0);
+      posix_spawn_file_actions_adddup2(&actions, mine, 1);
+      pid_t child = spawn_cat(how, &actions);
+      posix_spawn_file_actions_destroy(&actions);
+      SYS(close(mine));
+      mine = -1;
+      char buf[4];
+      send_all(far, "pop\n", 4);
+      receive_all(far, buf, 4);
+      SYS(shutdown(far, SHUT_WR));
+      IS(read(far, buf, 1), 0);
+      joined(child);
+    }
 }
 
 static pid_t __attribute__((noinline)) vfork_and_exec(int fd) {

@@ -1,4 +1,4 @@
-//! `posix_spawn`: libc makes the child without the handlers of `fork`, so its
+//! `posix_spawn` and `pidfd_spawn`: libc makes the child without the handlers of `fork`, so its
 //! parent claims a channel for it with what it inherits, which its own copy of
 //! the shim takes over: all but the sockets that `exec` closes.
 
@@ -49,14 +49,16 @@ fn reserve(host: &'static Host) -> Option<Reservation> {
     Some(reservation)
 }
 
-/// Holds what this process holds a second time while `spawn` runs, which leaves the child's
-/// process id; what the child has inherited stays held for it from then on. `look` looks at
-/// the program, if it is to stay on Longshore.
+/// Holds what this process holds a second time while `spawn` runs, which leaves a name of the
+/// child; what the child has inherited stays held for it from then on. `look` looks at
+/// the program, if it is to stay on Longshore; `pid` knows the process with such a name, unless
+/// it has ended and been waited for.
 fn hold(
-    child: Out<'_, pid_t>,
+    child: Out<'_, c_int>,
     envp: Strings<'_>,
     look: impl FnOnce() -> Option<Found>,
-    spawn: impl FnOnce(Out<'_, pid_t>, Strings<'_>) -> c_int,
+    spawn: impl FnOnce(Out<'_, c_int>, Strings<'_>) -> c_int,
+    pid: impl FnOnce(c_int) -> Option<u32>,
 ) -> c_int {
     if state::is_off() {
         return spawn(child, envp);
@@ -73,17 +75,38 @@ fn hold(
         let carried = Carried::new(envp, host.is_some(), takes_library(found));
         (host.and_then(reserve), carried)
     });
-    let mut pid: pid_t = 0;
-    let result = held(|| spawn(Out::from(&mut pid), carried.list()));
+    let mut name: c_int = 0;
+    let result = held(|| spawn(Out::from(&mut name), carried.list()));
     if result == 0 {
-        child.put(pid);
+        child.put(name);
     }
-    within(|| match reserved {
-        Some(reservation) if result == 0 => reservation.give_to(pid as u32),
-        Some(reservation) => reservation.release(),
-        None => {}
+    within(|| {
+        let Some(reservation) = reserved else { return };
+        match (result == 0).then(|| pid(name)).flatten() {
+            Some(pid) => reservation.give_to(pid),
+            None => reservation.release(),
+        }
     });
     result
+}
+
+/// A process id is the name that `posix_spawn` leaves.
+fn itself(pid: pid_t) -> Option<u32> {
+    u32::try_from(pid).ok()
+}
+
+/// `pidfd_spawn` leaves a descriptor.
+fn of_descriptor(fd: c_int) -> Option<u32> {
+    u32::try_from(real::pidfd_getpid(fd)).ok()
+}
+
+/// A libc that has no `pidfd_spawn` says so as one does whose kernel cannot do it: by the number
+/// that these functions return.
+fn unless_missing(result: c_int) -> c_int {
+    match result {
+        -1 => libc::ENOSYS,
+        result => result,
+    }
 }
 
 /// `posix_spawn(3)`.
@@ -97,9 +120,10 @@ pub extern "C-unwind" fn posix_spawn(
     envp: Strings<'_>,
 ) -> c_int {
     let look = || can_execute(libc::AT_FDCWD, path, 0, true);
-    hold(pid, envp, look, |pid, envp| {
+    let spawn = |pid: Out<'_, pid_t>, envp: Strings<'_>| {
         real::posix_spawn(pid, path, actions, attr, argv, envp)
-    })
+    };
+    hold(pid, envp, look, spawn, itself)
 }
 
 /// `posix_spawnp(3)`.
@@ -113,7 +137,42 @@ pub extern "C-unwind" fn posix_spawnp(
     envp: Strings<'_>,
 ) -> c_int {
     let look = || can_find(file, true);
-    hold(pid, envp, look, |pid, envp| {
+    let spawn = |pid: Out<'_, pid_t>, envp: Strings<'_>| {
         real::posix_spawnp(pid, file, actions, attr, argv, envp)
-    })
+    };
+    hold(pid, envp, look, spawn, itself)
+}
+
+/// `pidfd_spawn(3)`, which glibc has from 2.39 on: `posix_spawn`, but for what it leaves.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn pidfd_spawn(
+    pidfd: Out<'_, c_int>,
+    path: Text<'_>,
+    actions: In<'_, posix_spawn_file_actions_t>,
+    attr: In<'_, posix_spawnattr_t>,
+    argv: Strings<'_>,
+    envp: Strings<'_>,
+) -> c_int {
+    let look = || can_execute(libc::AT_FDCWD, path, 0, true);
+    let spawn = |pidfd: Out<'_, c_int>, envp: Strings<'_>| {
+        unless_missing(real::pidfd_spawn(pidfd, path, actions, attr, argv, envp))
+    };
+    hold(pidfd, envp, look, spawn, of_descriptor)
+}
+
+/// `pidfd_spawnp(3)`.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn pidfd_spawnp(
+    pidfd: Out<'_, c_int>,
+    file: Text<'_>,
+    actions: In<'_, posix_spawn_file_actions_t>,
+    attr: In<'_, posix_spawnattr_t>,
+    argv: Strings<'_>,
+    envp: Strings<'_>,
+) -> c_int {
+    let look = || can_find(file, true);
+    let spawn = |pidfd: Out<'_, c_int>, envp: Strings<'_>| {
+        unless_missing(real::pidfd_spawnp(pidfd, file, actions, attr, argv, envp))
+    };
+    hold(pidfd, envp, look, spawn, of_descriptor)
 }
