@@ -1,7 +1,7 @@
 """Runs the tests of one of CPython's modules and writes a line of JSON for each as it
 begins and ends, so that whoever watches knows where a hanging or crashed one was.
 
-    python3.11 cpython_cases.py MODULE RESULTS [--done FILE] [--only FILE] [--wire]
+    python3 cpython_cases.py MODULE RESULTS [--done FILE] [--only FILE] [--wire]
 
 Runs within the interpreter under test, and so uses nothing but its library.
 """
@@ -94,6 +94,20 @@ class Written(unittest.TestResult):
         print(f"==== {test.id()}\n{self._exc_info_to_string(err, test)}", flush=True)
 
 
+def prepare():
+    """Does what regrtest does before it runs a module. Since 3.12 that is in two parts, and the
+    second, which mostly repeats the defaults, takes an object of regrtest's own."""
+    from test import support
+    from test.libregrtest import cmdline, setup
+
+    options = cmdline._parse_args(["-u", RESOURCES])
+    if hasattr(setup, "setup_process"):
+        setup.setup_process()
+        support.use_resources = options.use_resources
+    else:
+        setup.setup_tests(options)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
@@ -104,11 +118,7 @@ def main():
     arguments = parser.parse_args()
     done, only = names(arguments.done) or set(), names(arguments.only)
 
-    # What regrtest does before it runs a module.
-    from test.libregrtest.cmdline import _parse_args
-    from test.libregrtest.setup import setup_tests
-
-    setup_tests(_parse_args(["-u", RESOURCES]))
+    prepare()
     if arguments.wire:
         import over_the_wire
 
