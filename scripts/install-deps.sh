@@ -42,6 +42,7 @@ NEEDED=(
   "test        node                         nodejs"
   "test        nft                          nftables"
   "test        sysctl                       procps"
+  "test        valgrind                     valgrind"
   "test        /usr/lib/python3.N/test/test_socket.py libpython3.N-testsuite"
   # make bench, make bench-tables
   "rates       sockperf                     sockperf"

@@ -115,7 +115,7 @@ static void closes(void) {
 
 /* Not the last descriptor of it. */
 static void closes_one(void) {
-  dup(scene.fd);
+  must(dup(scene.fd), "dup");
   close(scene.fd);
 }
 
