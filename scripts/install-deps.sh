@@ -43,6 +43,7 @@ NEEDED=(
   "test        nft                          nftables"
   "test        sysctl                       procps"
   "test        valgrind                     valgrind"
+  "test        perf                         linux-perf|linux-tools-generic"
   "test        /usr/lib/python3.N/test/test_socket.py libpython3.N-testsuite"
   # make bench, make bench-tables
   "rates       sockperf                     sockperf"

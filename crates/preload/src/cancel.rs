@@ -12,7 +12,7 @@
 //! As long as no thread of the process was ever cancelled, this costs a load for each call.
 
 use crate::results::{Returned, errno, set_errno};
-use crate::user::Out;
+use crate::user::{Out, Text};
 use crate::{real, signals};
 use libc::{c_int, pthread_t};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -25,6 +25,7 @@ pub(crate) const ASYNCHRONOUS: c_int = 1;
 unsafe extern "C" {
     safe fn pthread_setcancelstate(state: c_int, old: Out<'_, c_int>) -> c_int;
     safe fn pthread_self() -> pthread_t;
+    safe fn gnu_get_libc_version() -> Text<'static>;
 }
 
 unsafe extern "C-unwind" {
@@ -37,6 +38,8 @@ static IN_USE: AtomicBool = AtomicBool::new(false);
 static ASYNCHRONOUSLY: AtomicBool = AtomicBool::new(false);
 /// The threads that were cancelled last.
 static CANCELLED: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+/// Beside a thread's name there, which is an address: libc is being asked to cancel it.
+const ASKED: usize = 1;
 /// How many were: the next one's place, round and round.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -51,7 +54,7 @@ fn is_listed(thread: usize) -> bool {
         && CANCELLED
             .iter()
             .take(NEXT.load(Ordering::SeqCst))
-            .any(|place| place.load(Ordering::SeqCst) == thread)
+            .any(|place| place.load(Ordering::SeqCst) & !ASKED == thread)
 }
 
 /// Whether this thread was cancelled and lets that happen: it is to leave its call instead
@@ -64,6 +67,19 @@ pub(crate) fn is_cancelled() -> bool {
     pthread_setcancelstate(DISABLE, Out::from(&mut before));
     pthread_setcancelstate(before, Out::null());
     before == ENABLE
+}
+
+/// Whether a cancelled thread ends in a call that has done a part of what it was to do, which
+/// is lost then. With glibc it did until 2.41.
+pub(crate) fn loses_parts() -> bool {
+    let version = gnu_get_libc_version().get();
+    version.and_then(|v| number(v.to_str().ok()?)) < Some((2, 41))
+}
+
+/// A version's first two numbers.
+fn number(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
 }
 
 /// Does `work` with libc's cancellation points held off.
@@ -107,7 +123,7 @@ fn point_once<T: Returned>(mut call: impl FnMut() -> T) -> T {
 }
 
 /// Ends this thread, if it was cancelled. If it goes on, it was another of the same name
-/// that was, and has ended.
+/// that was, and has ended, or libc is still to learn of it.
 fn end_if_cancelled() {
     if is_cancelled() {
         let me = thread();
@@ -154,9 +170,45 @@ pub(crate) fn note_asynchronous() {
     note_use();
 }
 
-/// A thread was cancelled.
-pub(crate) fn note_cancelled(thread: pthread_t) {
-    let at = NEXT.fetch_add(1, Ordering::SeqCst) % CANCELLED.len();
-    CANCELLED[at].store(thread as usize, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
+/// A request to cancel a thread, which is listed from its beginning on: since glibc 2.41 it sends
+/// a signal, which ends the call that the thread sleeps in, before it returns.
+pub(crate) struct Request {
+    place: &'static AtomicUsize,
+    thread: usize,
+}
+
+impl Request {
+    /// Lists the thread, before libc is asked.
+    pub(crate) fn list(thread: pthread_t) -> Self {
+        let thread = thread as usize;
+        let place = &CANCELLED[NEXT.fetch_add(1, Ordering::SeqCst) % CANCELLED.len()];
+        place.store(thread | ASKED, Ordering::SeqCst);
+        Self { place, thread }
+    }
+
+    /// libc knows now, or has refused.
+    pub(crate) fn answered(self, was_done: bool) {
+        let listed = if was_done { self.thread } else { 0 };
+        let _ = self.place.compare_exchange(
+            self.thread | ASKED,
+            listed,
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert_eq!(number("2.36"), Some((2, 36)));
+        assert_eq!(number("2.41.9000"), Some((2, 41)));
+        assert!(number("2.9") < number("2.41") && number("2.41") < number("3.0"));
+        assert_eq!(number("2"), None);
+        assert_eq!(number("two.1"), None);
+    }
 }

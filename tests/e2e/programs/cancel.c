@@ -1,5 +1,6 @@
 /* pthread_cancel: which calls on sockets end a thread, and what it leaves behind. */
 #include "check.h"
+#include <sched.h>
 
 /* A call that waits, and what it waits on. */
 struct waits {
@@ -127,13 +128,32 @@ static void ends(struct waits *w, pthread_t t) {
     FAIL("%s: the thread was not cancelled (%d %d)", w->name, w->cleaned, w->returned);
 }
 
-/* A thread that waits in each of these calls is cancelled there. */
+/* Has a thread go on before this one does, as soon as it is woken: only root may. */
+static void let_first(pthread_t t) {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(sched_getcpu(), &here);
+  struct sched_param first = {.sched_priority = 1};
+  if (!pthread_setschedparam(t, SCHED_FIFO, &first)) {
+    OK(!pthread_setaffinity_np(t, sizeof here, &here));
+    OK(!pthread_setaffinity_np(pthread_self(), sizeof here, &here));
+  }
+}
+
+/* A thread that waits in each of these calls is cancelled there, also where it is awake before
+ * pthread_cancel returns. */
 static void cancelled_in(struct waits *w, int count, int fd) {
-  for (int i = 0; i < count; i++) {
-    w[i].fd = fd;
-    pthread_t t = begin(&w[i]);
+  cpu_set_t before;
+  OK(!pthread_getaffinity_np(pthread_self(), sizeof before, &before));
+  for (int i = 0; i < 2 * count; i++) {
+    struct waits waiter = w[i / 2];
+    waiter.fd = fd;
+    pthread_t t = begin(&waiter);
+    if (i % 2)
+      let_first(t);
     OK(!pthread_cancel(t));
-    ends(&w[i], t);
+    ends(&waiter, t);
+    OK(!pthread_setaffinity_np(pthread_self(), sizeof before, &before));
   }
 }
 

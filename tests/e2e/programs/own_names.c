@@ -119,8 +119,9 @@ static void overwritten(void) {
   jump("madvise", jumped_madvise);
   jump("munmap", jumped_munmap);
   jump("mremap", jumped_mremap);
-  int rights = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_ANONYMOUS;
-  char *at = mmap(NULL, 8192, rights, how, -1, 0);
+  /* At a place that nothing else gets, once it has been given back. */
+  int rights = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  char *at = mmap((void *)0x20000000, 8192, rights, how, -1, 0);
   OK(at != MAP_FAILED);
   calls = 0;
   at[0] = 'x';

@@ -870,6 +870,7 @@ static void execs(int ep) {
 
 static void *wait_in_epoll(void *arg) {
   struct epoll_event e = {0};
+  leave_children_to_others();
   int got = epoll_wait(*(int *)arg, &e, 1, 15000);
   return (void *)(intptr_t)(got == 1 ? (int)e.events : got == 0 ? 0 : -errno);
 }

@@ -11,7 +11,7 @@ mod scenario;
 
 pub use longshore_testbed::{
     Cmd, Engine, Finished, Host, Namespace, Proc, Stack, TIMEOUT, Testbed, eventually, longshore,
-    payload, servers, signal,
+    payload, servers, signal, skip,
 };
 pub use mounts::with_mounts;
 pub use ordinary::as_ordinary_user;

@@ -250,9 +250,8 @@ fn each_call_is_caught_under_all_its_names_or_left_for_a_reason() {
         "neither caught nor left for a reason: {missing:?}"
     );
     let all = self::libc(true);
-    let is_unknown = |name: &&String| {
-        !all.contains(*name) && ![OTHERS, LATER].concat().contains(&name.as_str())
-    };
+    let is_unknown =
+        |name: &&String| !all.contains(*name) && ![OTHERS, LATER].concat().contains(&name.as_str());
     let unknown: Vec<_> = ours.iter().filter(is_unknown).collect();
     assert!(unknown.is_empty(), "no function of libc: {unknown:?}");
 }

@@ -206,7 +206,7 @@ while len(said) < children:
 os.close(hold[1])
 for i in range(children):
     os.wait()
-print("with sockets", said.count(b"y"), "without", said.count(b"n"))
+print("with sockets", said.count(b"y"), "without", said.count(b"n"), flush=True)
 # The parent's, and those of who comes later, are as they were.
 if not os.fork():
     listener.getsockname()

@@ -9,7 +9,7 @@ use crate::calls::sendmsg::MSG_CMSG_COMPAT;
 use crate::calls::timeouts::{limit_of, timespec_of};
 use crate::calls::{answer, refused};
 use crate::calls::{error_queue, newcomers};
-use crate::cancel::{held, is_cancelled, point};
+use crate::cancel::{held, is_cancelled, loses_parts, point};
 use crate::signals::within;
 use crate::user::{In, Message, OneMessage, Out};
 use crate::{decide, fds, real, state, vectors};
@@ -181,8 +181,8 @@ fn receive_many(
             .and_then(|()| recv_message(fd, socket, message, flags));
         let got = match got {
             Ok(got) => got,
-            // A thread that was cancelled ends where it waits.
-            Err(e) if i == 0 || is_cancelled() => return Err(e),
+            // A thread that was cancelled ends where it waits, if it would in libc's.
+            Err(e) if i == 0 || is_cancelled() && loses_parts() => return Err(e),
             Err(e) => {
                 socket.pending_error().leave(e);
                 return Ok(i);
