@@ -52,8 +52,18 @@ static void note_cancelled(void *unused) {
   ended = 1;
 }
 
+/* What ends a call is the event alone. glibc 2.41 forks with all signals blocked: a child that ends
+ * before that is over interrupts a thread that has SIGCHLD not blocked, though nobody handles it. */
+static void block_ends_of_children(void) {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &ends, 0);
+}
+
 static void *call(void *one) {
   const struct call *call = ((struct one *)one)->call;
+  block_ends_of_children();
   waiting_tid = syscall(SYS_gettid);
   scene.is_next = strncmp(call->name, "epoll", 5) != 0;
   pthread_cleanup_push(note_cancelled, 0);
