@@ -1,7 +1,7 @@
 """Fetches source packages of Debian's, with a list of sources of our own."""
 
 import pathlib
-import re
+import platform
 import shutil
 import subprocess
 
@@ -19,13 +19,14 @@ def fetch(package, work):
     into = work / "source" / package
     if list(into.glob("*.dsc")):
         return into
+    system = platform.freedesktop_os_release()
+    if system["ID"] != "debian":
+        raise OSError(f"its source is fetched on Debian alone; this is {system['PRETTY_NAME']}")
     into.mkdir(parents=True, exist_ok=True)
-    release = pathlib.Path("/etc/os-release").read_text()
-    codename = re.search(r"^VERSION_CODENAME=(\w+)", release, re.M)
     parts, lists = work / "apt" / "sources", work / "apt" / "lists"
     parts.mkdir(parents=True, exist_ok=True)
     (lists / "partial").mkdir(parents=True, exist_ok=True)
-    text = SOURCES.format(release=codename[1] if codename else "stable")
+    text = SOURCES.format(release=system.get("VERSION_CODENAME", "stable"))
     (parts / "source.sources").write_text(text)
     apt = [
         "apt-get", "-qq", "-o", "Dir::Etc::SourceList=/dev/null",
