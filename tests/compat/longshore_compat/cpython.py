@@ -14,8 +14,9 @@ PYTHON = "/usr/bin/python3"
 KNOWN = "3.11"
 CASES = pathlib.Path(__file__).parent.parent / "cpython_cases.py"
 
-# Modules by what they are about; later versions have no longer all of them. Those of test_asyncio and of what is built on it stand for
-# epoll; test_multiprocessing_* for sockets and fork.
+# Modules by what they are about; later versions do not have all of them any more. Those of
+# test_asyncio and of what is built on it stand for epoll; test_multiprocessing_* for sockets
+# and fork.
 MODULES = """
 test_socket test_ssl test_socketserver test_timeout test_select test_selectors test_poll
 test_epoll test_asyncore test_asynchat test_ftplib test_httplib test_httpservers
