@@ -19,13 +19,17 @@ const PIECE: usize = 1 << 20;
 /// Bytes of code in which the number of a call is loaded before it.
 const BEFORE: usize = 48;
 /// `syscall`.
+#[cfg(target_arch = "x86_64")]
 const ENTERS: [u8; 2] = [0x0f, 0x05];
+/// `svc #0`.
+#[cfg(target_arch = "aarch64")]
+const ENTERS: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 
-/// Numbers of system calls on x86-64.
-const SOCKET: u32 = 41;
-const CONNECT: u32 = 42;
-const BIND: u32 = 49;
-const IO_URING_SETUP: u32 = 425;
+/// Numbers of system calls of this architecture.
+const SOCKET: u32 = libc::SYS_socket as u32;
+const CONNECT: u32 = libc::SYS_connect as u32;
+const BIND: u32 = libc::SYS_bind as u32;
+const IO_URING_SETUP: u32 = libc::SYS_io_uring_setup as u32;
 
 /// The calls that were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,9 +55,6 @@ impl Found {
 
 /// What the program at `path` does so, if it does. One that cannot be read is taken not to.
 pub(crate) fn obstacle(path: &Path) -> Option<Obstacle> {
-    if cfg!(not(target_arch = "x86_64")) {
-        return None;
-    }
     let file = File::open(path).ok()?;
     if file.metadata().map_or(u64::MAX, |m| m.len()) > LARGEST {
         return None;
@@ -80,8 +81,8 @@ fn search(mut code: impl Read) -> Option<Obstacle> {
 }
 
 fn look_at(code: &[u8], found: &mut Found) {
-    for (at, two) in code.windows(ENTERS.len()).enumerate() {
-        if two != ENTERS {
+    for (at, bytes) in code.windows(ENTERS.len()).enumerate() {
+        if bytes != ENTERS {
             continue;
         }
         let before = &code[at.saturating_sub(BEFORE)..at];
@@ -93,6 +94,7 @@ fn look_at(code: &[u8], found: &mut Found) {
 
 /// Whether code loads this number for a call: `mov eax, N`, or `push N; pop rax` for one that is
 /// small enough.
+#[cfg(target_arch = "x86_64")]
 fn loads(code: &[u8], number: u32) -> bool {
     let [a, b, c, d] = number.to_le_bytes();
     let moves = [0xb8, a, b, c, d];
@@ -102,17 +104,19 @@ fn loads(code: &[u8], number: u32) -> bool {
         || (is_small && code.windows(pushes.len()).any(|w| w == pushes))
 }
 
+/// Whether code loads this number for a call: `mov w8, N`, or `mov x8, N`.
+#[cfg(target_arch = "aarch64")]
+fn loads(code: &[u8], number: u32) -> bool {
+    let to_8 = number << 5 | 8;
+    let moves = [0x5280_0000 | to_8, 0xd280_0000 | to_8].map(u32::to_le_bytes);
+    code.windows(size_of::<u32>())
+        .any(|w| moves.iter().any(|m| w == m))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn call(number: u32) -> Vec<u8> {
-        let mut code = vec![0xb8];
-        code.extend(number.to_le_bytes());
-        code.extend([0x31, 0xf6]);
-        code.extend(ENTERS);
-        code
-    }
+    use longshore_programs::testing::system_call as call;
 
     #[test]
     fn code_that_makes_and_uses_sockets_is_found_wherever_it_is() {
@@ -120,6 +124,11 @@ mod tests {
             let code = [vec![0x90; gap], call(SOCKET), vec![0x90; gap], call(BIND)].concat();
             assert_eq!(search(&code[..]), Some(Obstacle::RawCalls), "{gap}");
         }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn small_numbers_may_be_pushed() {
         let pushed = [
             0x6a,
             SOCKET as u8,
@@ -133,6 +142,23 @@ mod tests {
             0x05,
         ];
         assert_eq!(search(&pushed[..]), Some(Obstacle::RawCalls));
+        // The lowest byte alone of a larger one.
+        let rings = IO_URING_SETUP as u8;
+        assert_eq!(search(&[0x6a, rings, 0x58, 0x0f, 0x05][..]), None);
+    }
+
+    #[test]
+    #[cfg(target_arch = "aarch64")]
+    fn numbers_may_be_loaded_as_64_bits() {
+        let call = |number: u32| [0xd280_0008 | number << 5, 0xd400_0001].map(u32::to_le_bytes);
+        let code = [call(SOCKET), call(BIND)].concat().concat();
+        assert_eq!(search(&code[..]), Some(Obstacle::RawCalls));
+        // To another register.
+        let other = |number: u32| [0xd280_0009 | number << 5, 0xd400_0001].map(u32::to_le_bytes);
+        assert_eq!(
+            search(&[other(SOCKET), other(BIND)].concat().concat()[..]),
+            None
+        );
     }
 
     #[test]
@@ -144,8 +170,6 @@ mod tests {
         }
         let both = [rings, call(SOCKET), call(CONNECT)].concat();
         assert_eq!(search(&both[..]), Some(Obstacle::RawCalls));
-        // The number's lowest byte alone, in the way of a small one.
-        assert_eq!(search(&[0x6a, 0xa9, 0x58, 0x0f, 0x05][..]), None);
     }
 
     #[test]
@@ -153,7 +177,8 @@ mod tests {
         assert_eq!(search(&call(SOCKET)[..]), None);
         assert_eq!(search(&[call(CONNECT), call(BIND)].concat()[..]), None);
         // The numbers, and a call that they are not for.
-        let apart = [&call(SOCKET)[..5], &[0x90; BEFORE], &ENTERS, &call(BIND)].concat();
+        let number = &call(SOCKET)[..call(SOCKET).len() - ENTERS.len()];
+        let apart = [number, &[0x90; BEFORE], &ENTERS, &call(BIND)].concat();
         assert_eq!(search(&apart[..]), None);
         assert_eq!(search(&[][..]), None);
     }

@@ -19,9 +19,10 @@ pub(crate) fn words<const N: usize>(given: [usize; N]) -> [usize; 6] {
 #[inline]
 unsafe fn kernel(number: c_long, arguments: [usize; 6]) -> c_long {
     let result;
-    // SAFETY: the kernel's calling convention on x86-64: it changes rax, rcx and
-    // r11 and what the arguments point to, as the caller expects.
+    // SAFETY: the kernel's calling convention: on x86-64 it changes rax, rcx and r11, on AArch64
+    // x0, and what the arguments point to, as the caller expects.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
             "syscall",
             inlateout("rax") number => result,
@@ -33,6 +34,18 @@ unsafe fn kernel(number: c_long, arguments: [usize; 6]) -> c_long {
             in("r9") arguments[5],
             lateout("rcx") _,
             lateout("r11") _,
+            options(nostack),
+        );
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!(
+            "svc #0",
+            in("x8") number,
+            inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1],
+            in("x2") arguments[2],
+            in("x3") arguments[3],
+            in("x4") arguments[4],
+            in("x5") arguments[5],
             options(nostack),
         );
     }

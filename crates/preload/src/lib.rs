@@ -25,7 +25,6 @@ mod environment;
 mod epoll;
 mod fds;
 mod kept;
-#[cfg(target_arch = "x86_64")]
 mod kernel;
 mod leaked;
 mod lifecycle;

@@ -181,6 +181,12 @@ impl<'a, T> In<'a, T> {
         Self(self.0.wrapping_add(places), PhantomData)
     }
 
+    /// The one before it in an array, `places` back, which is there.
+    #[cfg(target_arch = "aarch64")]
+    pub(crate) fn back(self, places: usize) -> Self {
+        Self(self.0.wrapping_sub(places), PhantomData)
+    }
+
     /// The first `count` of what lies there; none at a null pointer.
     pub(crate) fn slice(self, count: usize) -> &'a [T] {
         if self.is_null() || count == 0 {

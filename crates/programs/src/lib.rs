@@ -13,6 +13,13 @@ pub const HEAD: usize = 4096;
 /// How many `#!` lines are followed, as the kernel does.
 pub const INTERPRETERS: usize = 4;
 
+/// The ELF machine of the programs into which the library can be loaded: EM_X86_64, or EM_AARCH64.
+const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
+    62
+} else {
+    183
+};
+
 /// Why a program will use the kernel's sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
@@ -120,11 +127,6 @@ pub fn elf(head: &[u8]) -> Option<Elf> {
     const NOTES: u32 = 4;
     const MUSL: &[u8] = b"/ld-musl-";
     const CLASS_64: u8 = 2;
-    const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
-        62
-    } else {
-        183
-    };
     if !head.starts_with(b"\x7fELF") {
         return None;
     }
@@ -208,7 +210,7 @@ mod tests {
         }
         let mut head = vec![0xff; 64];
         head[..5].copy_from_slice(b"\x7fELF\x02");
-        head[18..20].copy_from_slice(&62u16.to_le_bytes());
+        head[18..20].copy_from_slice(&MACHINE.to_le_bytes());
         assert_eq!(elf(&head), None);
     }
 

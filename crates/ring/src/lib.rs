@@ -14,6 +14,16 @@
 //! is loaded once and checked before it is used, and an invalid value is an error, never
 //! a panic.
 
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_endian = "little",
+    target_pointer_width = "64",
+)))]
+compile_error!(
+    "Longshore is for x86-64 and AArch64: what lies in shared memory is little-endian and of 64 \
+     bits, and system calls that signals end are made in assembly"
+);
+
 mod bytes;
 mod confined;
 mod doorbell;

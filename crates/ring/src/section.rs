@@ -90,117 +90,11 @@ impl Section {
     }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-mod native {
-    use super::Section;
+#[cfg(all(not(miri), not(loom)))]
+mod native;
 
-    // The section is where a handler reaches it without a call: the loader's mechanism
-    // for other thread-local variables may allocate memory. The system call is in
-    // assembly so that the position of a thread in it is known.
-    std::arch::global_asm!(
-        ".pushsection .tbss.longshore_section,\"awT\",@nobits",
-        ".balign 8",
-        ".globl longshore_section",
-        ".hidden longshore_section",
-        ".type longshore_section,@object",
-        ".size longshore_section,{size}",
-        "longshore_section:",
-        ".zero {size}",
-        ".popsection",
-        ".pushsection .text.longshore_interruptible,\"ax\",@progbits",
-        ".globl longshore_interruptible",
-        ".hidden longshore_interruptible",
-        ".globl longshore_interruptible_begin",
-        ".hidden longshore_interruptible_begin",
-        ".globl longshore_interruptible_end",
-        ".hidden longshore_interruptible_end",
-        ".globl longshore_interruptible_past",
-        ".hidden longshore_interruptible_past",
-        ".type longshore_interruptible,@function",
-        "longshore_interruptible:",
-        ".cfi_startproc",
-        "mov r11, rdi",
-        "mov rax, rsi",
-        "mov rcx, rdx",
-        "mov rdi, [rcx]",
-        "mov rsi, [rcx + 8]",
-        "mov rdx, [rcx + 16]",
-        "mov r10, [rcx + 24]",
-        "mov r8, [rcx + 32]",
-        "mov r9, [rcx + 40]",
-        "longshore_interruptible_begin:",
-        "cmp dword ptr [r11], 0",
-        "jne longshore_interruptible_past",
-        "syscall",
-        "longshore_interruptible_end:",
-        "ret",
-        "longshore_interruptible_past:",
-        "mov rax, -4",
-        "ret",
-        ".cfi_endproc",
-        ".size longshore_interruptible, . - longshore_interruptible",
-        ".popsection",
-        size = const size_of::<Section>(),
-    );
-
-    unsafe extern "C" {
-        fn longshore_interruptible(word: *const u32, number: i64, arguments: *const usize)
-        -> isize;
-        static longshore_interruptible_begin: u8;
-        static longshore_interruptible_end: u8;
-        static longshore_interruptible_past: u8;
-    }
-
-    #[inline]
-    pub(super) fn own() -> *const Section {
-        let at: *const Section;
-        // SAFETY: reads where the variable of this thread is; it is as long as the thread.
-        unsafe {
-            std::arch::asm!(
-                "mov {at}, qword ptr [rip + longshore_section@GOTTPOFF]",
-                "add {at}, qword ptr fs:[0]",
-                at = out(reg) at,
-                options(pure, nomem, nostack),
-            );
-        }
-        at
-    }
-
-    pub(super) unsafe fn call(word: *const u32, number: i64, arguments: &[usize; 6]) -> isize {
-        // SAFETY: the caller's promise.
-        unsafe { longshore_interruptible(word, number, arguments.as_ptr()) }
-    }
-
-    pub(super) fn past_call(at: usize) -> Option<usize> {
-        let begin = (&raw const longshore_interruptible_begin).addr();
-        let end = (&raw const longshore_interruptible_end).addr();
-        let past = (&raw const longshore_interruptible_past).addr();
-        (begin..end).contains(&at).then_some(past)
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        /// From the last look at the word on up to the call itself, which may be restarted.
-        #[test]
-        fn a_thread_that_is_about_to_call_goes_on_after_the_call() {
-            let begin = (&raw const longshore_interruptible_begin).addr();
-            let end = (&raw const longshore_interruptible_end).addr();
-            let past = (&raw const longshore_interruptible_past).addr();
-            for at in [begin, end - 1] {
-                assert_eq!(crate::past_call(at), Some(past));
-            }
-            for at in [0, begin - 1, end, past] {
-                assert_eq!(crate::past_call(at), None);
-            }
-        }
-    }
-}
-
-/// On other targets handlers are never postponed (`preload` does this on x86-64 only), so
-/// no call has to be aborted.
-#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+/// Under Miri and loom handlers are never postponed, so no call has to be aborted.
+#[cfg(any(miri, loom))]
 mod native {
     use super::Section;
     use std::cell::Cell;
@@ -328,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(not(miri))]
     fn no_call_is_made_once_a_handler_was_postponed() {
         let pid = || {
             // SAFETY: asks only.
@@ -359,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(not(miri))]
     fn poll_ends_at_once_for_a_postponed_handler() {
         section(|s| s.postpone(10));
         assert_eq!(poll_unless_interrupted(&mut [], None), Err(Errno::INTR));

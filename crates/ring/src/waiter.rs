@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(not(miri))]
     fn nobody_sleeps_who_has_a_handler_to_run() {
         let w = Waiter::new();
         w.declare(Sleep::Futex);

@@ -226,7 +226,9 @@ mod dispatch {
 
     const UNKNOWN: u8 = 0;
     const SCALAR: u8 = 1;
+    #[cfg(target_arch = "x86_64")]
     const AVX2: u8 = 2;
+    #[cfg(target_arch = "x86_64")]
     const AVX512: u8 = 3;
 
     static LEVEL: AtomicU8 = AtomicU8::new(UNKNOWN);

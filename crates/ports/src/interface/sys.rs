@@ -78,7 +78,7 @@ pub(crate) fn tun_set_iff(
         .ifr_name
         .iter()
         .take_while(|c| **c != 0)
-        .map(|c| *c as u8)
+        .flat_map(|c| c.to_ne_bytes())
         .collect();
     InterfaceName::from_kernel(&bytes).ok_or(Errno::INVAL)
 }
@@ -197,7 +197,7 @@ pub(crate) fn link_address(
         ioctl(control, libc::SIOCGIFHWADDR, &mut ifr)?;
         ifr.ifr_ifru.ifru_hwaddr
     };
-    let bytes = std::array::from_fn(|i| address.sa_data[i] as u8);
+    let bytes = std::array::from_fn(|i| address.sa_data[i].to_ne_bytes()[0]);
     Ok((address.sa_family, bytes))
 }
 

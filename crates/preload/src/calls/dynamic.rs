@@ -19,8 +19,16 @@ static DLOPEN: AtomicUsize = AtomicUsize::new(0);
 /// And its `dlsym`.
 static DLSYM: AtomicUsize = AtomicUsize::new(0);
 
-/// The versions that libc's `dlsym` has had.
-const VERSIONS: [&CStr; 2] = [c"GLIBC_2.34", c"GLIBC_2.2.5"];
+/// The versions that libc's `dlsym` has had, of which the first libc of an architecture had the
+/// last.
+const VERSIONS: [&CStr; 2] = [
+    c"GLIBC_2.34",
+    if cfg!(target_arch = "x86_64") {
+        c"GLIBC_2.2.5"
+    } else {
+        c"GLIBC_2.17"
+    },
+];
 
 type Dlsym = extern "C" fn(Library, Text<'_>) -> *mut c_void;
 
@@ -51,6 +59,7 @@ unsafe extern "C" {
 
 /// Has libc's function, which is kept `at`, in rax, found by `find` the first time, with the two
 /// arguments where they came.
+#[cfg(target_arch = "x86_64")]
 macro_rules! find_once {
     () => {
         "mov rax, [rip + {at}]
@@ -67,14 +76,35 @@ macro_rules! find_once {
     };
 }
 
+/// As on x86-64, in x16.
+#[cfg(target_arch = "aarch64")]
+macro_rules! find_once {
+    () => {
+        "adrp x16, {at}
+        ldr x16, [x16, :lo12:{at}]
+        cbnz x16, 2f
+        stp x29, x30, [sp, #-32]!
+        stp x0, x1, [sp, #16]
+        bl {find}
+        mov x16, x0
+        ldp x0, x1, [sp, #16]
+        ldp x29, x30, [sp], #32
+        2:"
+    };
+}
+
 /// `dlopen(3)`, without RTLD_DEEPBIND.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub extern "C-unwind" fn dlopen(path: Text<'_>, flags: c_int) -> Library {
     core::arch::naked_asm!(
         find_once!(),
-        "and esi, {kept}",
-        "jmp rax",
+        #[cfg(target_arch = "x86_64")]
+        "and esi, {kept}
+        jmp rax",
+        #[cfg(target_arch = "aarch64")]
+        "and w1, w1, #{kept}
+        br x16",
         at = sym DLOPEN,
         find = sym find_dlopen,
         kept = const !libc::RTLD_DEEPBIND,
@@ -88,10 +118,18 @@ pub extern "C-unwind" fn dlsym(library: Library, name: Text<'_>) -> *mut c_void 
     core::arch::naked_asm!(
         find_once!(),
         // RTLD_DEFAULT is 0, RTLD_NEXT -1: what they mean goes by the caller.
-        "lea rcx, [rdi + 1]",
-        "cmp rcx, 1",
-        "ja {within}",
-        "jmp rax",
+        #[cfg(target_arch = "x86_64")]
+        "lea rcx, [rdi + 1]
+        cmp rcx, 1
+        ja {within}
+        jmp rax",
+        #[cfg(target_arch = "aarch64")]
+        "add x9, x0, #1
+        cmp x9, #1
+        b.ls 3f
+        b {within}
+        3:
+        br x16",
         at = sym DLSYM,
         find = sym find_dlsym,
         within = sym within_library,

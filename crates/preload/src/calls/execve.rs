@@ -3,11 +3,11 @@
 //!
 //! libc's own `execv`, `execl` and so on call one another inside libc; so each is ours.
 
-use crate::calls::variadic::variadic;
+use crate::calls::variadic::{List, variadic};
 use crate::calls::{errno, lost, set_errno};
 use crate::environment::{self, Carried};
 use crate::signals::{prepare, within};
-use crate::user::{Argument, In, Opaque, Strings, Text};
+use crate::user::{Opaque, Strings, Text};
 use crate::{fds, pipes, place, real, state};
 use libc::{FILE, c_int};
 use longshore_hostif::SocketId;
@@ -206,32 +206,6 @@ pub extern "C-unwind" fn execveat(
     )
 }
 
-/// A `va_list` of x86-64, of which integers alone are taken.
-#[repr(C)]
-struct List<'a> {
-    general: u32,
-    floating: u32,
-    on_stack: In<'a, Argument<'a>>,
-    in_registers: In<'a, Argument<'a>>,
-}
-
-impl<'a> List<'a> {
-    /// The next argument, which is there.
-    fn next(&mut self) -> Option<Argument<'a>> {
-        const EACH: u32 = size_of::<Argument<'_>>() as u32;
-        const IN_REGISTERS: u32 = 6 * EACH;
-        if self.general < IN_REGISTERS {
-            let place = self.general / EACH;
-            self.general += EACH;
-            self.in_registers.add(place as usize).get()
-        } else {
-            let at = self.on_stack;
-            self.on_stack = at.add(1);
-            at.get()
-        }
-    }
-}
-
 /// The arguments of a call like `execl`, which C ends with a null.
 struct Arguments<'a, 'l> {
     next: Text<'a>,
@@ -290,33 +264,30 @@ extern "C-unwind" fn execle_list<'a>(path: Text<'_>, next: Text<'a>, rest: &mut 
 ///
 /// # Safety
 /// As libc's. More arguments follow.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn execl(path: Text<'_>, first: Text<'_>) -> c_int {
-    variadic!("16", "rdx", execl_list)
+    variadic!(2, execl_list)
 }
 
 /// `execlp(3)`.
 ///
 /// # Safety
 /// As libc's. More arguments follow.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn execlp(file: Text<'_>, first: Text<'_>) -> c_int {
-    variadic!("16", "rdx", execlp_list)
+    variadic!(2, execlp_list)
 }
 
 /// `execle(3)`.
 ///
 /// # Safety
 /// As libc's. More arguments follow.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn execle(path: Text<'_>, first: Text<'_>) -> c_int {
-    variadic!("16", "rdx", execle_list)
+    variadic!(2, execle_list)
 }
 
 /// `system(3)`.

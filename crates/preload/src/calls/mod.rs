@@ -14,7 +14,6 @@ pub mod close;
 pub mod connect;
 mod control;
 pub mod dup;
-#[cfg(target_arch = "x86_64")]
 pub mod dynamic;
 pub mod epoll;
 mod error_queue;
@@ -30,7 +29,6 @@ pub mod interfaces;
 pub mod io_uring;
 pub mod ioctl;
 pub mod limits;
-#[cfg(target_arch = "x86_64")]
 pub mod linux_aio;
 pub mod listen;
 mod lost;
@@ -55,7 +53,6 @@ mod send_datagram;
 pub mod sendfile;
 pub mod sendmsg;
 pub mod shutdown;
-#[cfg(target_arch = "x86_64")]
 pub mod sigaction;
 pub mod socket;
 pub mod source_functions;
@@ -63,7 +60,6 @@ mod sources;
 pub mod spawn;
 pub mod splice;
 pub mod stdio;
-#[cfg(target_arch = "x86_64")]
 pub mod syscall;
 mod timeouts;
 mod variadic;

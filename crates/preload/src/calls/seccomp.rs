@@ -25,10 +25,10 @@ const PERMITTED: [libc::c_long; 2] = [libc::SYS_futex, libc::SYS_getsockopt];
 const MOST_STEPS: usize = 4096;
 /// What the kernel passes to a filter as the architecture (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: u32 = 0xc000_003e;
+pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
 /// What the kernel passes to a filter as the architecture (linux/audit.h).
 #[cfg(target_arch = "aarch64")]
-const ARCHITECTURE: u32 = 0xc000_00b7;
+pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// `seccomp(2)`: a filter is set.
 const SET_MODE_FILTER: c_ulong = 1;

@@ -274,18 +274,16 @@ pub extern "C-unwind" fn __vdprintf_chk(
 ///
 /// # Safety
 /// As libc's. More arguments follow.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn dprintf(fd: c_int, format: *const c_char) -> c_int {
-    variadic!("16", "rdx", vdprintf)
+    variadic!(2, vdprintf)
 }
 
 /// `dprintf` of fortified programs.
 ///
 /// # Safety
 /// As libc's. More arguments follow.
-#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn __dprintf_chk(
@@ -293,5 +291,5 @@ pub unsafe extern "C-unwind" fn __dprintf_chk(
     flag: c_int,
     format: *const c_char,
 ) -> c_int {
-    variadic!("24", "rcx", __vdprintf_chk)
+    variadic!(3, __vdprintf_chk)
 }

@@ -87,6 +87,7 @@ pub extern "C-unwind" fn syscall(
             -1
         }
         libc::SYS_io_submit => made(linux_aio::submit(call)),
+        #[cfg(target_arch = "x86_64")]
         // What would be a child in our memory is one in its own, as with `vfork`.
         libc::SYS_fork | libc::SYS_vfork if !state::is_off() => {
             let number = libc::SYS_fork;
@@ -147,6 +148,7 @@ fn can_be_read(call: Call<'_>) -> bool {
     let set = (count as usize).div_ceil(64) * size_of::<u64>();
     let time = size_of::<libc::timespec>();
     let parts: &[(Argument<'_>, usize)] = match call.number {
+        #[cfg(target_arch = "x86_64")]
         libc::SYS_select => &[(b, set), (c, set), (d, set), (e, time)],
         libc::SYS_pselect6 => &[(b, set), (c, set), (d, set), (e, time), (f, time)],
         libc::SYS_ppoll => &[(c, time)],
@@ -275,7 +277,6 @@ fn socket_call(call: Call<'_>) -> Option<c_long> {
         libc::SYS_close => call!(close::close: a),
         libc::SYS_close_range => call!(close::close_range: a, b, c),
         libc::SYS_dup => call!(dup::dup: a),
-        libc::SYS_dup2 => call!(dup::dup2: a, b),
         libc::SYS_dup3 => call!(dup::dup3: a, b, c),
         libc::SYS_fcntl => call!(fcntl::fcntl: a, b, c),
         libc::SYS_ioctl => call!(ioctl::ioctl: a, b, c),
@@ -301,7 +302,6 @@ fn socket_call(call: Call<'_>) -> Option<c_long> {
         libc::SYS_recvmsg => call!(recvmsg::recvmsg: a, b, c),
         libc::SYS_recvmmsg => call!(recvmsg::recvmmsg: a, b, c, d, e),
         libc::SYS_sendfile => call!(sendfile::sendfile: a, b, c, d),
-        libc::SYS_pipe => call!(pipe::pipe: a),
         libc::SYS_pipe2 => call!(pipe::pipe2: a, b),
         libc::SYS_tee => call!(pipe::tee: a, b, c, d),
         libc::SYS_vmsplice => call!(pipe::vmsplice: a, b, c, d),
@@ -310,23 +310,39 @@ fn socket_call(call: Call<'_>) -> Option<c_long> {
         libc::SYS_mprotect => call!(memory::protect: a, b, c),
         libc::SYS_munmap => call!(memory::unmap: a, b),
         libc::SYS_mremap => call!(memory::remap: a, b, c, d, e),
-        libc::SYS_poll => call!(poll::poll: a, b, c),
         libc::SYS_ppoll => writing_time_left(c, || call!(poll::ppoll: a, b, c, d)),
-        libc::SYS_select => call!(select::select: a, b, c, d, e),
         libc::SYS_pselect6 => {
             let mask = mask_and_size(f).set;
             writing_time_left(e, || call!(select::pselect: a, b, c, d, e, mask))
         }
-        libc::SYS_epoll_create => call!(epoll::control::epoll_create: a),
         libc::SYS_epoll_create1 => call!(epoll::control::epoll_create1: a),
         libc::SYS_epoll_ctl => call!(epoll::control::epoll_ctl: a, b, c, d),
-        libc::SYS_epoll_wait => call!(epoll::wait::epoll_wait: a, b, c, d),
         libc::SYS_epoll_pwait => {
             call!(epoll::wait::epoll_pwait: a, b, c, d, e)
         }
         libc::SYS_epoll_pwait2 => {
             call!(epoll::wait::epoll_pwait2: a, b, c, d, e)
         }
+        _ => return elder_socket_call(call),
+    })
+}
+
+/// Those of which newer architectures have only what came after them.
+#[cfg(target_arch = "x86_64")]
+fn elder_socket_call(call: Call<'_>) -> Option<c_long> {
+    let [a, b, c, d, e, _] = call.arguments;
+    Some(match call.number {
+        libc::SYS_dup2 => call!(dup::dup2: a, b),
+        libc::SYS_pipe => call!(pipe::pipe: a),
+        libc::SYS_poll => call!(poll::poll: a, b, c),
+        libc::SYS_select => call!(select::select: a, b, c, d, e),
+        libc::SYS_epoll_create => call!(epoll::control::epoll_create: a),
+        libc::SYS_epoll_wait => call!(epoll::wait::epoll_wait: a, b, c, d),
         _ => return None,
     })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn elder_socket_call(_: Call<'_>) -> Option<c_long> {
+    None
 }

@@ -142,11 +142,19 @@ fn postpone(
         s.postpone(signal as u32);
     });
     held.put(before | !(AT_ONCE | LIBCS | forgotten));
-    let at = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
-    if let Some(past) = past_call(*at as usize) {
-        *at = past as i64;
-    }
+    move_past_call(context);
     true
+}
+
+/// Has a thread that was found right before a call go on behind it.
+fn move_past_call(context: &mut ucontext_t) {
+    #[cfg(target_arch = "x86_64")]
+    let at = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
+    #[cfg(target_arch = "aarch64")]
+    let at = &mut context.uc_mcontext.pc;
+    if let Some(past) = past_call(*at as usize) {
+        *at = past as _;
+    }
 }
 
 /// Raises the signal anew whose handler was postponed in the section that has just ended:

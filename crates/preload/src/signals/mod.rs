@@ -1,7 +1,6 @@
 //! What signals mean for the shim's calls: their handlers wait for the end of a call, and
 //! end those that sleep; SIGPIPE; and holding signals back from a thread.
 
-#[cfg(target_arch = "x86_64")]
 pub(crate) mod handlers;
 pub(crate) mod waits;
 

@@ -35,7 +35,29 @@ macro_rules! waits {
 waits! {
     connect(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) = libc::SYS_connect;
     ppoll(list: Out<'_, pollfd>, count: usize, limit: Out<'_, timespec>, mask: In<'_, sigset_t>, bytes: usize) = libc::SYS_ppoll;
-    epoll_wait(fd: c_int, events: Out<'_, epoll_event>, most: usize, limit: c_int) = libc::SYS_epoll_wait;
     epoll_pwait(fd: c_int, events: Out<'_, epoll_event>, most: usize, limit: c_int, mask: In<'_, sigset_t>, bytes: usize) = libc::SYS_epoll_pwait;
     nanosleep(time: In<'_, timespec>, left: Out<'_, timespec>) = libc::SYS_nanosleep;
+}
+
+#[cfg(target_arch = "x86_64")]
+waits! {
+    epoll_wait(fd: c_int, events: Out<'_, epoll_event>, most: usize, limit: c_int) = libc::SYS_epoll_wait;
+}
+
+/// As libc has it where the kernel has no such call.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn epoll_wait(
+    fd: c_int,
+    events: Out<'_, epoll_event>,
+    most: usize,
+    limit: c_int,
+) -> Result<usize, SocketError> {
+    epoll_pwait(
+        fd,
+        events,
+        most,
+        limit,
+        In::null(),
+        crate::signals::SET_BYTES,
+    )
 }

@@ -7,6 +7,7 @@
 //! nothing to programs that are executed later, which have other code there, or are refused the
 //! same. Called when the program makes its first epoll instance, before it can wait in it.
 
+use crate::calls::seccomp::ARCHITECTURE;
 use crate::kernel;
 use crate::log::once;
 use crate::user::{Filter, In, Out, Text};
@@ -19,16 +20,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The call that is looked for. Its elder kin are not, as no program could do without them.
 const NUMBER: u32 = libc::SYS_epoll_pwait2 as u32;
 /// `mov eax, NUMBER`.
-const LOADS: [u8; 5] = {
+#[cfg(target_arch = "x86_64")]
+const LOADS: [[u8; 5]; 1] = {
     let [a, b, c, d] = NUMBER.to_le_bytes();
-    [0xb8, a, b, c, d]
+    [[0xb8, a, b, c, d]]
+};
+/// `mov w8, NUMBER`, and `mov x8, NUMBER`.
+#[cfg(target_arch = "aarch64")]
+const LOADS: [[u8; 4]; 2] = {
+    const TO_8: u32 = NUMBER << 5 | 8;
+    [
+        (0x5280_0000 | TO_8).to_le_bytes(),
+        (0xd280_0000 | TO_8).to_le_bytes(),
+    ]
 };
 /// `syscall`.
+#[cfg(target_arch = "x86_64")]
 const ENTERS: [u8; 2] = [0x0f, 0x05];
+/// `svc #0`.
+#[cfg(target_arch = "aarch64")]
+const ENTERS: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 /// Bytes of code within which a number that was loaded is used.
 const BEHIND: usize = 48;
-/// What the kernel passes to a filter as the architecture (linux/audit.h).
-const ARCHITECTURE: u32 = 0xc000_003e;
 /// Steps of the filter.
 const STEPS: usize = 11;
 
@@ -36,7 +49,7 @@ const STEPS: usize = 11;
 /// not be woken from.
 pub(super) fn refuse() {
     static LOOKED: AtomicBool = AtomicBool::new(false);
-    if cfg!(not(target_arch = "x86_64")) || LOOKED.swap(true, Ordering::AcqRel) {
+    if LOOKED.swap(true, Ordering::AcqRel) {
         return;
     }
     let Some(code) = code().filter(|code| waits(code)) else {
@@ -124,9 +137,14 @@ fn code() -> Option<&'static [u8]> {
 
 /// Whether code loads the call's number and enters the kernel soon after.
 fn waits(code: &[u8]) -> bool {
+    LOADS.iter().any(|loads| is_used_soon(code, loads))
+}
+
+/// Whether code has this instruction, and enters the kernel soon after.
+fn is_used_soon(code: &[u8], loads: &[u8]) -> bool {
     let mut rest = code;
-    while let Some(at) = find(rest) {
-        rest = &rest[at + LOADS.len()..];
+    while let Some(at) = find(rest, loads) {
+        rest = &rest[at + loads.len()..];
         let behind = &rest[..rest.len().min(BEHIND)];
         if behind.windows(ENTERS.len()).any(|two| two == ENTERS) {
             return true;
@@ -135,11 +153,11 @@ fn waits(code: &[u8]) -> bool {
     false
 }
 
-/// Where [`LOADS`] is in `code`. libc looks many bytes at a time, which matters where there
+/// Where `loads` is in `code`. libc looks many bytes at a time, which matters where there
 /// are 50 MB of them.
-fn find(code: &[u8]) -> Option<usize> {
+fn find(code: &[u8], loads: &[u8]) -> Option<usize> {
     let at = In::from(code);
-    let found = memmem(at, code.len(), In::from(&LOADS[..]), LOADS.len());
+    let found = memmem(at, code.len(), In::from(loads), loads.len());
     (!found.is_null()).then(|| found.addr() - at.addr())
 }
 
@@ -253,11 +271,13 @@ mod tests {
 
     #[test]
     fn code_that_waits_by_itself_is_found() {
-        let call = [&LOADS[..], &[0x90; 20], &ENTERS].concat();
-        assert!(waits(&[&[0; 1000][..], &call].concat()));
-        assert!(waits(&[&LOADS[..], &[0x90; BEHIND], &call].concat()));
-        assert!(!waits(&call[..call.len() - 1]));
-        assert!(!waits(&[&LOADS[..], &[0x90; BEHIND], &ENTERS].concat()));
+        for loads in LOADS {
+            let call = [&loads[..], &[0x90; 20], &ENTERS].concat();
+            assert!(waits(&[&[0; 1000][..], &call].concat()));
+            assert!(waits(&[&loads[..], &[0x90; BEHIND], &call].concat()));
+            assert!(!waits(&call[..call.len() - 1]));
+            assert!(!waits(&[&loads[..], &[0x90; BEHIND], &ENTERS].concat()));
+        }
         assert!(!waits(&[]));
     }
 

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Links of the directory of a process's threads beside one for each thread.
-const LINKS_BESIDE: u64 = 2;
+const LINKS_BESIDE: libc::nlink_t = 2;
 
 /// Another process runs in the memory of this one, and counts among no threads.
 static IS_SHARED: AtomicBool = AtomicBool::new(false);
