@@ -224,6 +224,28 @@ impl Shared {
     }
 }
 
+/// A word for all who sleep, as that a session is over: who does not find it has declared itself
+/// before, and is woken.
+#[test]
+fn who_sleeps_hears_what_is_said_to_all() {
+    loom::model(|| {
+        let all = Arc::new((AtomicU32::new(0), Waiter::new()));
+        let other = all.clone();
+        let speaker = thread::spawn(move || {
+            other.0.store(1, Ordering::Release);
+            Waiter::fence();
+            other.1.wake(None);
+        });
+        while all.0.load(Ordering::Acquire) == 0 {
+            all.1.declare(Sleep::Futex);
+            if all.0.load(Ordering::Acquire) == 0 {
+                all.1.sleep(None);
+            }
+        }
+        speaker.join().unwrap();
+    });
+}
+
 #[test]
 fn who_sleeps_on_the_word_is_woken() {
     loom::model(|| {

@@ -5,7 +5,7 @@
 //! Called by all that reads or writes streams, and by `host` for what the engine has told.
 
 use longshore_hostif::{BlockFlags, EdgeFlags, STREAM_MAX, SocketBlock};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Bits that the host keeps in a block's `options`.
 pub mod host_bits {
@@ -140,7 +140,9 @@ pub(crate) fn room_to_write(block: &SocketBlock) -> u64 {
 /// If somebody waits for room and there is now, takes the wish; says whether.
 pub(crate) fn take_room_wanted(block: &SocketBlock) -> bool {
     use host_bits::WANTS_ROOM;
-    block.options.load(Ordering::Acquire) & WANTS_ROOM != 0
+    // Behind `advance` of what is acknowledged, as `want_room` is before its look at that: one of
+    // the two sees the other.
+    block.options.load(Ordering::SeqCst) & WANTS_ROOM != 0
         && has_room(block)
         && block.options.fetch_and(!WANTS_ROOM, Ordering::AcqRel) & WANTS_ROOM != 0
 }
@@ -150,6 +152,7 @@ pub(crate) fn want_room(block: &SocketBlock) -> bool {
     block
         .options
         .fetch_or(host_bits::WANTS_ROOM, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
     has_room(block)
 }
 
@@ -172,7 +175,7 @@ pub(crate) fn flags_of_written(block: &SocketBlock, more: bool) -> EdgeFlags {
 #[inline]
 pub(crate) fn advance(edge: &AtomicU64, to: u64) {
     if edge.load(Ordering::Acquire) < to {
-        edge.fetch_max(to, Ordering::AcqRel);
+        edge.fetch_max(to, Ordering::SeqCst);
     }
 }
 

@@ -7,6 +7,7 @@
 use super::session_meter::SessionMeter;
 use crate::abi::{Loopback, ROUTE_BYTES, Route};
 use crate::transport::Arena;
+use longshore_ring::Waiter;
 use std::sync::atomic::Ordering;
 
 /// What all programs of a session read.
@@ -17,9 +18,13 @@ pub struct SessionHeader<'a> {
 }
 
 impl SessionHeader<'_> {
-    /// The session is over: programs fail their calls when they look.
+    /// The session is over: programs fail their calls when they look. Those that sleep are for
+    /// the caller to wake.
     pub fn mark_closed(&self) {
-        self.arena.header().closed.store(1, Ordering::SeqCst);
+        self.arena.header().closed.store(1, Ordering::Release);
+        // As after a publication: who is not seen to sleep from here on finds it when it looks
+        // once more.
+        Waiter::fence();
         self.meter.note_words(size_of::<u32>());
     }
 
