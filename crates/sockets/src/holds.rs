@@ -350,8 +350,10 @@ impl Sockets {
         let other = block.other_end();
         let is_listening = block.state() == SocketState::Listening;
         let lives_on = marks & ALONE == 0
-            && (self.is_held_by_other_channels(id.index)
-                || block.in_transit.load(Ordering::Acquire) != 0);
+            && is_kept(
+                || block.in_transit.load(Ordering::Acquire) != 0,
+                || self.is_held_by_other_channels(id.index),
+            );
         let request = if lives_on {
             Request::Unsubscribe { socket: id }
         } else {
@@ -388,6 +390,12 @@ impl Sockets {
                 && self.host.arena.holds(c, index)
         })
     }
+}
+
+/// Whether a socket that this process gives up is on its way to another, or is held by one. In this
+/// order: what arrives is held before it is on its way no more.
+fn is_kept(is_in_transit: impl FnOnce() -> bool, is_held: impl FnOnce() -> bool) -> bool {
+    is_in_transit() || is_held()
 }
 
 impl Socket {

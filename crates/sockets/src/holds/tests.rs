@@ -29,6 +29,25 @@ fn channels_are_asked_only_about_what_was_handed_on() {
     assert!(!host.sockets().is_held_elsewhere(index));
 }
 
+/// The process that gets it holds it first, and then says that it has arrived.
+#[test]
+fn what_arrives_while_it_is_looked_for_is_kept() {
+    use std::cell::Cell;
+    let (in_transit, held) = (Cell::new(true), Cell::new(false));
+    let arrives_behind = |seen: bool| {
+        held.set(true);
+        in_transit.set(false);
+        seen
+    };
+    assert!(is_kept(
+        || arrives_behind(in_transit.get()),
+        || arrives_behind(held.get())
+    ));
+    in_transit.set(false);
+    held.set(false);
+    assert!(!is_kept(|| in_transit.get(), || held.get()));
+}
+
 #[test]
 fn what_a_child_may_have_is_not_marked_though_another_thread_gets_it_meanwhile() {
     let directory = tempfile::tempdir().unwrap();
