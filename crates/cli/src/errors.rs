@@ -98,6 +98,11 @@ pub(crate) enum Error {
          (PROCMAP_QUERY, in Linux since 6.11), so all would be copied; leave the option out"
     )]
     ZeroCopyOfKernel,
+    #[error(
+        "--zero-copy exchanges pages of 4096 bytes, and those of this kernel have {0}: start \
+         without it, and bytes are copied"
+    )]
+    ZeroCopyPages(usize),
     #[error(transparent)]
     LinkKey(#[from] BadKey),
     #[error(transparent)]

@@ -17,6 +17,17 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a page, at least: where they have more, each is asked for in parts.
 const PAGE: usize = 4096;
+
+/// Bytes of a page of this kernel's.
+#[inline]
+pub(crate) fn page_size() -> usize {
+    // Without asking where there is one size alone.
+    if cfg!(target_arch = "x86_64") {
+        PAGE
+    } else {
+        rustix::param::page_size()
+    }
+}
 /// How many are remembered.
 const PLACES: usize = 256;
 /// No page: none begins at such an address.

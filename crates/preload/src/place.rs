@@ -12,7 +12,12 @@ static PAGE: OwnPage = OwnPage {
     host: Leaked::none(),
     rest: [const { AtomicU8::new(0) }; PAGE_BYTES - size_of::<usize>()],
 };
-const PAGE_BYTES: usize = 4096;
+/// Bytes of the largest page that a kernel for this architecture may have.
+const PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") {
+    4096
+} else {
+    65536
+};
 /// How a child takes a place of its own that has inherited one: set once a place was taken.
 static BEGIN_ANEW: OnceLock<BeginAnew> = OnceLock::new();
 
@@ -21,7 +26,9 @@ pub(crate) type BeginAnew = fn(inherited: &'static Host) -> Option<&'static Host
 
 /// A page of memory that the kernel empties in each child of this process: so a child that
 /// was made without our knowing finds out at its first call, at no cost for the others.
-#[repr(C, align(4096))]
+#[repr(C)]
+#[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
 struct OwnPage {
     host: Leaked<Host>,
     rest: [AtomicU8; PAGE_BYTES - size_of::<usize>()],

@@ -4,6 +4,9 @@
 
 use std::str::FromStr;
 
+/// Bytes of a page, where pages are exchanged: the parts of a session's memory begin with one of
+/// these, and with none of the larger ones that kernels for AArch64 may have.
+pub const ZERO_COPY_PAGE: usize = 4096;
 /// The environment variable by which the launcher tells the shim: `always` or `auto`.
 pub const ZERO_COPY_VARIABLE: &str = "LONGSHORE_ZERO_COPY";
 

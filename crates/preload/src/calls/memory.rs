@@ -8,6 +8,7 @@
 //! behind all of it, at once.
 
 use crate::kernel;
+use crate::pages::page_size;
 use crate::results::set_errno;
 use crate::user::{Out, Pointer};
 use crate::{page_exchange, pages as known, real};
@@ -30,7 +31,7 @@ pub extern "C-unwind" fn mlockall(flags: c_int) -> c_int {
 /// The addresses of so many bytes, in whole pages.
 fn pages(at: Out<'_, c_void>, len: size_t) -> Range<usize> {
     let start = at.address();
-    start..start.saturating_add(len.next_multiple_of(page_exchange::PAGE))
+    start..start.saturating_add(len.next_multiple_of(page_size()))
 }
 
 /// What the kernel says, as libc would; allocators call these, so without libc, which may

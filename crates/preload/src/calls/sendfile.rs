@@ -7,6 +7,7 @@ use crate::calls::{
     Way, answer, errno, must_not_wait, refused, wait_limit, wait_unless_nonblocking,
 };
 use crate::cancel::held;
+use crate::pages::page_size;
 use crate::signals::within;
 use crate::user::{In, Out};
 use crate::{fds, kernel, pipes, real, signals, vectors};
@@ -23,9 +24,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Most pieces of memory that what is read at a time lies in.
 const MOST_PIECES: usize = MOST_PREPARED / CHUNK + 1;
-
-/// Bytes of a page of the page cache.
-const PAGE: u64 = 4096;
 
 /// `sendfile(2)`.
 #[unsafe(no_mangle)]
@@ -325,7 +323,8 @@ fn is_readable_at_once(fd: c_int, at: u64, len: u64) -> bool {
     if !NOT_ASKED.passes() {
         match pages_resident(fd, at, len) {
             Some(found) => {
-                let pages = (at + len).div_ceil(PAGE) - at / PAGE;
+                let page = page_size() as u64;
+                let pages = (at + len).div_ceil(page) - at / page;
                 return found >= pages && is_readable(fd);
             }
             None => NOT_ASKED.begin(),

@@ -5,6 +5,7 @@
 use crate::calls::pipe::prepare;
 use crate::calls::{Way, answer, must_not_wait, refused, wait_unless_nonblocking};
 use crate::cancel::point;
+use crate::pages::page_size;
 use crate::pipes::{self, Put};
 use crate::signals::{self, within};
 use crate::user::Out;
@@ -21,9 +22,6 @@ const MOST_OUT: usize = 64 * 1024;
 /// The flags that there are.
 const KNOWN: c_uint =
     libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
-/// What a pipe is made of.
-const PAGE: usize = 4096;
-
 /// `splice(2)`.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn splice(
@@ -244,8 +242,8 @@ fn copy_out(socket: &Socket, pipe: Pipe, most: usize) -> Result<usize, SocketErr
 /// read in part nothing is free. There is one page then.
 fn room(pipe: c_int) -> usize {
     match pipes::held_in(pipe) {
-        0 => rustix::pipe::fcntl_getpipe_size(crate::calls::borrow(pipe)).unwrap_or(PAGE),
-        _ => PAGE,
+        0 => rustix::pipe::fcntl_getpipe_size(crate::calls::borrow(pipe)).unwrap_or(page_size()),
+        _ => page_size(),
     }
 }
 

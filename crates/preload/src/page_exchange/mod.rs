@@ -27,8 +27,9 @@ mod written;
 
 use crate::environment::remembered;
 use crate::log::{Level, say};
+use crate::pages::page_size;
 use crate::signals;
-use longshore_hostif::zero_copy::ZeroCopy;
+use longshore_hostif::zero_copy::{ZERO_COPY_PAGE, ZeroCopy};
 use longshore_sockets::{ForkLock, Host, KeptBytes, Socket, SocketError, is_confined};
 use regions::{File, Region, Regions};
 use rustix::io::Errno;
@@ -43,7 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, OnceLock};
 
 /// Bytes of a page.
-pub(crate) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = ZERO_COPY_PAGE;
 /// Part of a socket's receive buffer of which the program sees bytes where they lie, at most: a
 /// program may wait for much of the buffer to be filled before it reads on.
 const SHARE: u64 = 4;
@@ -85,8 +86,10 @@ struct Holder {
     shown: Shown,
 }
 
+/// What was asked for; never with pages of another size, for which the launcher refuses it.
 fn mode() -> ZeroCopy {
-    remembered().map_or(ZeroCopy::Never, |r| r.zero_copy)
+    let asked_for = remembered().filter(|_| page_size() == PAGE);
+    asked_for.map_or(ZeroCopy::Never, |r| r.zero_copy)
 }
 
 /// The fewest bytes that are worth it.
