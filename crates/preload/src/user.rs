@@ -29,31 +29,43 @@ use std::ptr;
 
 /// What has an address that can be looked at.
 pub(crate) trait Pointer: Copy {
-    /// The address.
+    /// The address, without what AArch64 leaves to the program of a pointer.
     fn address(self) -> usize;
+}
+
+/// An address without the byte that AArch64 ignores, where allocators that find errors put a tag. The
+/// kernel refuses a tag, unless the program has said that it uses some; where it has not, a call
+/// with one is done.
+#[inline]
+const fn untagged(address: usize) -> usize {
+    if cfg!(target_arch = "aarch64") {
+        address & (usize::MAX >> 8)
+    } else {
+        address
+    }
 }
 
 impl<T> Pointer for In<'_, T> {
     fn address(self) -> usize {
-        self.0.addr()
+        untagged(self.0.addr())
     }
 }
 
 impl<T> Pointer for Out<'_, T> {
     fn address(self) -> usize {
-        self.0.addr()
+        untagged(self.0.addr())
     }
 }
 
 impl<T> Pointer for *const T {
     fn address(self) -> usize {
-        self.addr()
+        untagged(self.addr())
     }
 }
 
 impl<T> Pointer for *mut T {
     fn address(self) -> usize {
-        self.addr()
+        untagged(self.addr())
     }
 }
 

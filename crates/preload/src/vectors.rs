@@ -159,3 +159,25 @@ pub(crate) fn sink(base: Out<'_, c_void>, len: usize) -> Result<IoSliceMut<'_>, 
     }
     Ok(IoSliceMut::new(base.cast().slice_mut(len)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_arch = "aarch64")]
+    fn a_pointer_with_a_tag_leads_to_where_it_does_without() {
+        let mut byte = 7_u8;
+        let at = &raw mut byte;
+        let tagged = at.map_addr(|address| address | 0xa5 << 56);
+        assert!(can_be_read(tagged, 1) && can_be_written(tagged, 1));
+        let nowhere: *mut u8 = std::ptr::without_provenance_mut(0xa5 << 56 | 8);
+        assert!(!can_be_read(nowhere, 1));
+    }
+
+    #[test]
+    fn the_kernels_half_is_nobodys() {
+        let there: *const u8 = std::ptr::without_provenance(HIGHEST);
+        assert!(!can_be_read(there, 1));
+    }
+}
