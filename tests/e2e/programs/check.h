@@ -44,6 +44,7 @@
 /* A system call that nobody can catch. The shim has libc's: (syscall)(...). */
 static inline long raw_syscall(long number, long a, long b, long c, long d, long e,
                                long f) {
+#if defined __x86_64__
   long result = number;
   register long r10 __asm__("r10") = d;
   register long r8 __asm__("r8") = e;
@@ -52,6 +53,16 @@ static inline long raw_syscall(long number, long a, long b, long c, long d, long
                    : "+a"(result)
                    : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
                    : "rcx", "r11", "memory");
+#elif defined __aarch64__
+  register long x8 __asm__("x8") = number;
+  register long result __asm__("x0") = a;
+  register long x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e, x5 __asm__("x5") = f;
+  __asm__ volatile("svc #0"
+                   : "+r"(result)
+                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                   : "memory");
+#endif
   if (result < 0 && result > -4096) {
     errno = -result;
     return -1;
@@ -62,6 +73,13 @@ static inline long raw_syscall(long number, long a, long b, long c, long d, long
   raw_syscall(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e),   \
               (long)(f))
 #define syscall(...) RAW_(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
+
+/* A fork by number, with what it takes. */
+#ifdef SYS_fork
+#define FORK_BY_NUMBER SYS_fork
+#else
+#define FORK_BY_NUMBER SYS_clone, SIGCHLD, 0, 0, 0, 0
+#endif
 
 struct check {
   const char *name;

@@ -11,8 +11,13 @@
 /* What a filter permits that was written for a program which reads, writes and
  * waits; everything else is death. */
 static const int PERMITTED[] = {
-    SYS_read,         SYS_write,         SYS_close,     SYS_poll,
-    SYS_ppoll,        SYS_epoll_wait,    SYS_futex,     SYS_clock_gettime,
+#ifdef SYS_poll
+    SYS_poll,         SYS_epoll_wait,
+#else
+    SYS_epoll_pwait,
+#endif
+    SYS_read,         SYS_write,         SYS_close,
+    SYS_ppoll,        SYS_futex,         SYS_clock_gettime,
     SYS_nanosleep,    SYS_clock_nanosleep, SYS_getpid,  SYS_gettid,
     SYS_getrandom,    SYS_brk,           SYS_mmap,      SYS_munmap,
     SYS_mremap,       SYS_mprotect,      SYS_madvise,   SYS_rt_sigprocmask,

@@ -24,7 +24,7 @@ static pid_t child_by(int way, void (*run)(void)) {
   case BY_NUMBER: child = (syscall)(SYS_clone, SIGCHLD, 0, 0, 0, 0); break;
   case BY__FORK: child = _Fork(); break;
   case BY_CLONE: return SYS(clone(run_child, stack + sizeof stack, SIGCHLD, run));
-  default: child = syscall(SYS_fork); break;
+  default: child = syscall(FORK_BY_NUMBER); break;
   }
   if (child == 0)
     run_child(run);

@@ -344,7 +344,9 @@ static void by_number_and_again(void) {
     FD_SET(mine, &asked);
     OK(ALONE((syscall)(SYS_ppoll, list, 6, &t, 0, 8)) >= 0 || errno == EINTR);
     OK(ALONE((syscall)(SYS_pselect6, mine + 1, &asked, 0, 0, &t, 0)) >= 0 || errno == EINTR);
+#ifdef SYS_poll
     OK(ALONE((syscall)(SYS_poll, list, 6, 0)) >= 0 || errno == EINTR);
+#endif
     IS(WORKS((syscall)(SYS_sendto, mine, &byte, 1, 0, 0, 0)), 1);
     int status, yes = 1;
     pid_t child = WORKS((syscall)(SYS_clone, SIGCHLD, 0, 0, 0, 0));

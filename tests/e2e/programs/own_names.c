@@ -102,15 +102,25 @@ static void *jumped_mremap(void *at, size_t len, size_t new_len, int flags, ...)
   return result;
 }
 
-/* The function begins with a jump to another from now on (on x86-64). */
+/* The function begins with a jump to another from now on. */
 static void jump(const char *name, void *to) {
-  char *from = dlsym(RTLD_DEFAULT, name), *page = (char *)((long)from & -4096);
-  unsigned char code[12] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
-  memcpy(code + 2, &to, sizeof to);
+  long size = sysconf(_SC_PAGESIZE);
+  char *from = dlsym(RTLD_DEFAULT, name), *page = (char *)((long)from & -size);
+#if defined __x86_64__
+  /* mov rax, TO; jmp rax */
+  enum { AT = 2 };
+  unsigned char code[] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
+#elif defined __aarch64__
+  /* ldr x16, TO; br x16; TO */
+  enum { AT = 8 };
+  unsigned char code[16] = {0x50, 0, 0, 0x58, 0, 0x02, 0x1f, 0xd6};
+#endif
+  memcpy(code + AT, &to, sizeof to);
   OK(from != NULL);
-  SYS(syscall(SYS_mprotect, page, 8192, PROT_READ | PROT_WRITE | PROT_EXEC));
+  SYS(syscall(SYS_mprotect, page, 2 * size, PROT_READ | PROT_WRITE | PROT_EXEC));
   memcpy(from, code, sizeof code);
-  SYS(syscall(SYS_mprotect, page, 8192, PROT_READ | PROT_EXEC));
+  SYS(syscall(SYS_mprotect, page, 2 * size, PROT_READ | PROT_EXEC));
+  __builtin___clear_cache(from, from + sizeof code);
 }
 
 /* Libraries that want to know what memory a program gives back (UCX) overwrite how the functions

@@ -4,6 +4,7 @@
 
 static int own_epoll_pwait2(int ep, struct epoll_event *events, int most,
                             const struct timespec *time) {
+#if defined __x86_64__
   long result;
   register const struct timespec *r10 __asm__("r10") = time;
   register long r8 __asm__("r8") = 0, r9 __asm__("r9") = 8;
@@ -12,6 +13,17 @@ static int own_epoll_pwait2(int ep, struct epoll_event *events, int most,
                    : "D"(ep), "S"(events), "d"(most), "r"(r10), "r"(r8), "r"(r9)
                    : "rcx", "r11", "memory");
   return result;
+#elif defined __aarch64__
+  register long x0 __asm__("x0") = ep, x2 __asm__("x2") = most;
+  register struct epoll_event *x1 __asm__("x1") = events;
+  register const struct timespec *x3 __asm__("x3") = time;
+  register long x4 __asm__("x4") = 0, x5 __asm__("x5") = 8;
+  __asm__ volatile("mov w8, #441\n\tsvc #0"
+                   : "+r"(x0)
+                   : "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                   : "x8", "memory");
+  return x0;
+#endif
 }
 
 static int waits(int ep, struct epoll_event *events, int most, int ms) {

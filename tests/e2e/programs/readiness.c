@@ -841,9 +841,11 @@ static void bad_pointers_by_number(void) {
     FD_ZERO(&set);
     FD_SET(mine, &set);
     struct timespec none = {0, 0};
+#ifdef SYS_select
     FAILS((syscall)(SYS_select, mine + 1, &set, NULL, NULL, bad), EFAULT);
     FAILS((syscall)(SYS_select, mine + 1, bad, NULL, NULL, NULL), EFAULT);
     FAILS((syscall)(SYS_select, mine + 1, NULL, bad, NULL, NULL), EFAULT);
+#endif
     FAILS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, bad, NULL), EFAULT);
     FAILS((syscall)(SYS_pselect6, mine + 1, &set, NULL, NULL, &none, bad), EFAULT);
     FAILS((syscall)(SYS_ppoll, &p, 1, bad, NULL, 8), EFAULT);

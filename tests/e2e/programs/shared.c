@@ -2,7 +2,6 @@
  * and what one of them does the other sees. */
 #include "check.h"
 #include <sys/ptrace.h>
-#include <sys/user.h>
 
 static int epoll_with(int fd, uint32_t events) {
   int ep = SYS(epoll_create1(EPOLL_CLOEXEC));
@@ -143,15 +142,16 @@ static void a_reader_is_woken_by_anothers_shutdown(void) {
 }
 
 /* Whether a process that enters this system call reads or writes `fd`. */
-static int moves(const struct user_regs_struct *r, int fd) {
-  switch (r->orig_rax) {
+static int moves(const struct __ptrace_syscall_info *call, int fd) {
+  const __uint64_t *args = call->entry.args;
+  switch (call->entry.nr) {
   case SYS_read: case SYS_readv: case SYS_pread64: case SYS_preadv: case SYS_preadv2:
   case SYS_write: case SYS_writev:
-    return (int)r->rdi == fd;
+    return (int)args[0] == fd;
   case SYS_sendfile:
-    return (int)r->rsi == fd;
+    return (int)args[1] == fd;
   case SYS_splice:
-    return (int)r->rdi == fd || (int)r->rdx == fd;
+    return (int)args[0] == fd || (int)args[2] == fd;
   default:
     return 0;
   }
@@ -171,10 +171,10 @@ static pid_t stopped_at(int fd, void (*work)(int mine, int fd), int mine) {
   for (;;) {
     SYS(waitpid(child, &status, 0));
     OK(WIFSTOPPED(status));
-    struct user_regs_struct r;
-    SYS(ptrace(PTRACE_GETREGS, child, 0, &r));
-    /* At the entry of a system call there is no result yet. */
-    if (WSTOPSIG(status) == SIGTRAP && (long)r.rax == -ENOSYS && moves(&r, fd))
+    SYS(ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACESYSGOOD));
+    struct __ptrace_syscall_info call;
+    SYS(ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof call, &call));
+    if (call.op == PTRACE_SYSCALL_INFO_ENTRY && moves(&call, fd))
       return child;
     SYS(ptrace(PTRACE_SYSCALL, child, 0, 0));
   }

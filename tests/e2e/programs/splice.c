@@ -281,7 +281,7 @@ static void another_process_has_the_pipe(void) {
       SYS(socketpair(AF_UNIX, SOCK_STREAM, 0, passed));
       if (how != 3)
         arrive(&p, 0, SOME), put(&p, SOME);
-      pid_t child = SYS(how == 1 ? (int)(syscall)(SYS_fork) : how == 2 ? _Fork() : fork());
+      pid_t child = SYS(how == 1 ? (int)(syscall)(FORK_BY_NUMBER) : how == 2 ? _Fork() : fork());
       if (child == 0) {
         int reader = p.pipe[0];
         if (how == 3) {

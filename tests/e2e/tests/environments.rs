@@ -49,10 +49,17 @@ const PRELOADED: &str = r#"
 int main(void) { puts(getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "nothing"); }
 "#;
 
+/// The loader of glibc.
+const LOADER: &str = if cfg!(target_arch = "x86_64") {
+    "/lib64/ld-linux-x86-64.so.2"
+} else {
+    "/lib/ld-linux-aarch64.so.1"
+};
+
 /// A program that is linked for musl's loader, by its name: behind that is the one of this machine.
 fn program_for_musl(bed: &Testbed) -> std::path::PathBuf {
-    let loader = bed.directory("loader").join("ld-musl-x86_64.so.1");
-    std::os::unix::fs::symlink("/lib64/ld-linux-x86-64.so.2", &loader).expect("a loader");
+    let loader = bed.directory("loader").join("ld-musl-any.so.1");
+    std::os::unix::fs::symlink(LOADER, &loader).expect("a loader");
     let (source, binary) = (bed.file("preloaded.c", PRELOADED), bed.path("preloaded"));
     let mut gcc = std::process::Command::new("gcc");
     let gcc = gcc.arg("-o").arg(&binary).arg(source);
@@ -71,7 +78,8 @@ scenarios! {
         fetches(bed, |curl| format!("{}; {curl}", program.display()));
         let name = program.display();
         let script = bed.file("script", format!("#!{name}\n"));
-        let more = "LD_PRELOAD=$LD_PRELOAD:/lib/x86_64-linux-gnu/libutil.so.1";
+        let library = format!("/lib/{}-linux-gnu/libutil.so.1", std::env::consts::ARCH);
+        let more = format!("LD_PRELOAD=$LD_PRELOAD:{library}");
         let scripts = [
             (format!("{name}; true"), "nothing\n"),
             (format!("exec {name}"), "nothing\n"),
@@ -80,7 +88,7 @@ scenarios! {
             (format!("chmod +x {0}; {0}", script.display()), "nothing\n"),
             (
                 format!("{more} {name} | sed s/^://"),
-                "/lib/x86_64-linux-gnu/libutil.so.1\n",
+                &format!("{library}\n"),
             ),
         ];
         for (text, said) in scripts {
