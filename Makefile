@@ -18,7 +18,7 @@ LOOM := env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-tables bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants check-mutants clean packetdrill compat claims claims-times papers check-prediction
+.PHONY: help ahead build install uninstall demo test deps toolchain lint unit doctest model-check loom miri boundaries docs e2e e2e-unserved soak bench bench-tables bench-impaired peers bench-instructions check-instructions bench-instructions-keep fuzz lint-deps update-tools mutants check-mutants clean packetdrill compat claims claims-times papers check-prediction check-aarch64
 
 help: ## this list
 	@echo 'Longshore: TCP/IP beside the program instead of in the kernel.'
@@ -186,6 +186,10 @@ mutants: toolchain ## what changes of the code no test notices, hours; MUTANTS="
 
 check-mutants: toolchain ## the tests of the program that makes those changes
 	@$(STEP) 'mutants' env CARGO_TARGET_DIR=$(TARGET)/mutants/tool $(CARGO) test --quiet --locked --manifest-path tests/mutants/schema/Cargo.toml
+
+# Not part of `make test`: it compiles all of it once more.
+check-aarch64: toolchain ## for AArch64: clippy, the program, and the unit tests under qemu
+	@scripts/check-aarch64.sh
 
 lint-deps: toolchain ## licences and sources of the crates we use; advisories where they can be fetched
 	@scripts/lint-deps.sh

@@ -72,6 +72,11 @@ NEEDED=(
   "packetdrill bison                        bison"
   "packetdrill flex                         flex"
   "packetdrill chrt                         util-linux"
+  # make check-aarch64
+  "aarch64     aarch64-linux-gnu-gcc        gcc-aarch64-linux-gnu"
+  "aarch64     /usr/aarch64-linux-gnu/lib/libc.so.6 libc6-arm64-cross"
+  "aarch64     /usr/aarch64-linux-gnu/include/stdio.h libc6-dev-arm64-cross"
+  "aarch64     qemu-aarch64-static          qemu-user-static"
   # make peers
   "peers       ip                           iproute2"
   "peers       slirp4netns                  slirp4netns"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs toolchains and tools at the versions of tools.env, where they are not there yet.
 #   tools.sh NAME...
-# NAME is `stable` (the toolchain of rust-toolchain.toml, with its components), `nightly`
-# (with Miri), or a tool: cargo-nextest, cargo-fuzz, cargo-deny,
+# NAME is `stable` (the toolchain of rust-toolchain.toml, with its components), `aarch64` (its
+# standard library for AArch64), `nightly` (with Miri), or a tool: cargo-nextest, cargo-fuzz, cargo-deny,
 # gungraun-runner. Tools go to target/tools, and never to where the user has his own.
 #
 # To build a tool takes minutes, and every fresh machine would build the same. Astral (the
@@ -62,6 +62,16 @@ stable() {
   toolchain "$(channel)" $(components)
 }
 
+aarch64() {
+  local triple=aarch64-unknown-linux-gnu
+  command -v rustup >/dev/null || { say "no rustup here, so nothing for $triple" >&2; return 1; }
+  if rustup target list --toolchain "$(channel)" --installed | grep -qx "$triple"; then return; fi
+  exec 9>"${RUSTUP_HOME:-$HOME/.rustup}/.longshore-tools.lock"
+  flock 9
+  say "installing the standard library for $triple"
+  quietly timeout 600 rustup target add --toolchain "$(channel)" "$triple"
+}
+
 nightly() {
   command -v rustup >/dev/null || { say "no rustup here, so no nightly toolchain" >&2; return 1; }
   toolchain "$NIGHTLY" miri rust-src
@@ -115,11 +125,12 @@ tool() {
 for name in "$@"; do
   case $name in
     stable) stable ;;
+    aarch64) aarch64 ;;
     nightly) nightly ;;
     cargo-nextest) tool "$name" "$CARGO_NEXTEST" "$CARGO_NEXTEST_SHA256" ;;
     cargo-fuzz) tool "$name" "$CARGO_FUZZ" "$CARGO_FUZZ_SHA256" ;;
     cargo-deny) tool "$name" "$CARGO_DENY" "$CARGO_DENY_SHA256" ;;
     gungraun-runner) tool "$name" "$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)" ;;
-    *) echo "usage: $0 stable|nightly|cargo-nextest|cargo-fuzz|cargo-deny|gungraun-runner..." >&2; exit 2 ;;
+    *) echo "usage: $0 stable|aarch64|nightly|cargo-nextest|cargo-fuzz|cargo-deny|gungraun-runner..." >&2; exit 2 ;;
   esac
 done
