@@ -17,6 +17,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of a page, at least: where they have more, each is asked for in parts.
 const PAGE: usize = 4096;
+/// How many are remembered.
+const PLACES: usize = 256;
+/// No page: none begins at such an address.
+const NONE: usize = 1;
 
 /// Bytes of a page of this kernel's.
 #[inline]
@@ -28,10 +32,6 @@ pub(crate) fn page_size() -> usize {
         rustix::param::page_size()
     }
 }
-/// How many are remembered.
-const PLACES: usize = 256;
-/// No page: none begins at such an address.
-const NONE: usize = 1;
 
 /// Those that may be read.
 pub(crate) static READABLE: Known = Known::new(kernel::reads);
