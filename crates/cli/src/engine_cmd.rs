@@ -14,7 +14,7 @@ use crate::runtime_dir::{CONTROL, RuntimeDir};
 use crate::sandbox::{Files, Needs, Sandbox};
 use crate::signals::Signals;
 use crate::values::LoopbackOwner;
-use longshore_engine::{Engine, Listeners};
+use longshore_engine::{Engine, Listeners, check_kernel};
 use longshore_hostif::Geometry;
 use longshore_link::Place;
 use std::net::IpAddr;
@@ -162,6 +162,7 @@ struct Prepared {
 
 /// Opens what the configuration describes.
 fn prepare(config: &Config, dir: &RuntimeDir) -> Result<Prepared, Error> {
+    check_kernel()?;
     make_parent(&config.socket)?;
     let wanted = Wanted {
         port: Some(config.port.clone()),

@@ -25,7 +25,7 @@ use crate::session_limits::{SessionLimits, geometry};
 use crate::signals::Signals;
 use crate::values::{LoopbackOwner, Placement, Sysctl};
 use crate::{engine_cmd, namespace};
-use longshore_engine::{Engine, Handle, Listeners};
+use longshore_engine::{Engine, Handle, Listeners, check_kernel};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,7 @@ pub(crate) fn main() -> Result<(), Error> {
 
 /// Makes everything ready and says so.
 fn prepare(order: &Order, listeners: Vec<OwnedFd>, channel: &OwnedFd) -> Result<Engine, Error> {
+    check_kernel()?;
     // Those of the namespace that the program stays in.
     let settings = order.sysctl.open();
     if order.own_namespace {

@@ -72,7 +72,7 @@ pub use attach::ListenError;
 pub use catalog::{CounterInfo, counters};
 pub use config::{Config, Placement};
 pub use error::EngineError;
-pub use listeners::Listeners;
+pub use listeners::{Listeners, check_kernel};
 pub use longshore_hostif::adapter::{Batching, LONGEST_BATCHING, MOST_BATCHED};
 pub use longshore_hostif::{
     Delimiter, LONGEST_DELIMITER, LengthPrefix, MessageRule, WIDEST_LENGTH,

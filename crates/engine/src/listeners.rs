@@ -9,11 +9,28 @@ use crate::EngineError;
 use crate::attach::Listener;
 use crate::control::ControlServer;
 use rustix::fs::Mode;
-use rustix::process::umask;
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, getpid, pidfd_open, umask};
 use std::path::Path;
 
 /// What a socket's file is not to have, where all may connect.
 const ALL_BUT_EXECUTION: Mode = Mode::from_raw_mode(0o111);
+
+/// Whether the kernel tells of processes that end, without which an engine that other processes
+/// find cannot serve them: it would never let go of what they held.
+///
+/// # Errors
+/// [`EngineError::Deaths`]: it names no process by a descriptor (before Linux 5.3, or by a filter
+/// of system calls).
+pub fn check_kernel() -> Result<(), EngineError> {
+    match pidfd_open(getpid(), PidfdFlags::empty()) {
+        Err(error @ (Errno::NOSYS | Errno::PERM | Errno::ACCESS)) => {
+            Err(EngineError::Deaths(error))
+        }
+        // What else may be the matter concerns other calls, too.
+        _ => Ok(()),
+    }
+}
 
 /// Sockets that are bound.
 #[derive(Debug)]

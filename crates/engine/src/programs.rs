@@ -9,7 +9,6 @@ mod schedule;
 
 pub(crate) use schedule::{SOON, Schedule};
 
-use crate::EngineError;
 use crate::session::{Session, Sessions};
 use crate::teardown::{Teardown, Teardowns};
 use deaths::Deaths;
@@ -17,6 +16,7 @@ use longshore_hostif::Meter;
 use longshore_hostif::adapter::AdapterSession;
 use longshore_stack::{Session as Half, Stack};
 use longshore_tcp::Instant;
+use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
 /// Sessions that are considered for being parked in one turn.
@@ -36,7 +36,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Nobody yet.
-    pub(crate) fn new(now: Instant) -> Result<Self, EngineError> {
+    pub(crate) fn new(now: Instant) -> Result<Self, Errno> {
         Ok(Self {
             sessions: Sessions::default(),
             schedule: Schedule::new(now),

@@ -46,6 +46,13 @@ fn a_kernel_that_is_too_old_is_told_of() {
             assert_eq!(code, Some(if is_served { 0 } else { 125 }), "{said}");
             assert_eq!(said.contains("needs Linux 5.3"), !is_served, "{said}");
         }
+        // A shared engine, too, before it makes anything.
+        let config =
+            "port = \"tap:old0\"\naddress = \"10.77.9.2/24\"\nsocket = \"/nonexistent/s\"\n";
+        let config = bed.file("engine.toml", config);
+        let (code, said) = as_on(bed, "5.2", &format!("engine --config {}", config.display()));
+        assert_eq!(code, Some(125), "{said}");
+        assert!(said.contains("needs Linux 5.3"), "{said}");
     });
 }
 

@@ -1,10 +1,8 @@
 //! Ends of processes, as the kernel reports them: a set of its own for their descriptors, so
 //! that all that have ended are known by one call, whatever else there is.
 
-use crate::EngineError;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -16,13 +14,7 @@ const MOST: usize = 64;
 pub(crate) struct Deaths(OwnedFd);
 
 impl Deaths {
-    /// Also fails where the kernel names no process by a descriptor (before Linux 5.3, or by a
-    /// filter of system calls): without one no end of a process is told, and no program served.
-    pub(super) fn new() -> Result<Self, EngineError> {
-        pidfd_open(getpid(), PidfdFlags::empty()).map_err(|error| match error {
-            Errno::NOSYS | Errno::PERM | Errno::ACCESS => EngineError::Deaths(error),
-            _ => EngineError::Events(error),
-        })?;
+    pub(super) fn new() -> Result<Self, Errno> {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
