@@ -90,6 +90,14 @@ fn hold(
     result
 }
 
+fn at_path(path: Text<'_>) -> Option<Found> {
+    can_execute(libc::AT_FDCWD, path, 0, true)
+}
+
+fn by_name(file: Text<'_>) -> Option<Found> {
+    can_find(file, true)
+}
+
 /// A process id is the name that `posix_spawn` leaves.
 fn itself(pid: pid_t) -> Option<u32> {
     u32::try_from(pid).ok()
@@ -109,70 +117,36 @@ fn unless_missing(result: c_int) -> c_int {
     }
 }
 
-/// `posix_spawn(3)`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn posix_spawn(
-    pid: Out<'_, pid_t>,
-    path: Text<'_>,
-    actions: In<'_, posix_spawn_file_actions_t>,
-    attr: In<'_, posix_spawnattr_t>,
-    argv: Strings<'_>,
-    envp: Strings<'_>,
-) -> c_int {
-    let look = || can_execute(libc::AT_FDCWD, path, 0, true);
-    let spawn = |pid: Out<'_, pid_t>, envp: Strings<'_>| {
-        real::posix_spawn(pid, path, actions, attr, argv, envp)
-    };
-    hold(pid, envp, look, spawn, itself)
+/// Functions that spawn, all with the same arguments: how each finds the program, and whose pid its
+/// name of the child is.
+macro_rules! spawns {
+    ($($(#[$doc:meta])* $function:ident, $find:path, $pid:path;)*) => {$(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub extern "C-unwind" fn $function(
+            child: Out<'_, c_int>,
+            program: Text<'_>,
+            actions: In<'_, posix_spawn_file_actions_t>,
+            attr: In<'_, posix_spawnattr_t>,
+            argv: Strings<'_>,
+            envp: Strings<'_>,
+        ) -> c_int {
+            let look = || $find(program);
+            let spawn = |child: Out<'_, c_int>, envp: Strings<'_>| {
+                unless_missing(real::$function(child, program, actions, attr, argv, envp))
+            };
+            hold(child, envp, look, spawn, $pid)
+        }
+    )*};
 }
 
-/// `posix_spawnp(3)`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn posix_spawnp(
-    pid: Out<'_, pid_t>,
-    file: Text<'_>,
-    actions: In<'_, posix_spawn_file_actions_t>,
-    attr: In<'_, posix_spawnattr_t>,
-    argv: Strings<'_>,
-    envp: Strings<'_>,
-) -> c_int {
-    let look = || can_find(file, true);
-    let spawn = |pid: Out<'_, pid_t>, envp: Strings<'_>| {
-        real::posix_spawnp(pid, file, actions, attr, argv, envp)
-    };
-    hold(pid, envp, look, spawn, itself)
-}
-
-/// `pidfd_spawn(3)`, which glibc has from 2.39 on: `posix_spawn`, but for what it leaves.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn pidfd_spawn(
-    pidfd: Out<'_, c_int>,
-    path: Text<'_>,
-    actions: In<'_, posix_spawn_file_actions_t>,
-    attr: In<'_, posix_spawnattr_t>,
-    argv: Strings<'_>,
-    envp: Strings<'_>,
-) -> c_int {
-    let look = || can_execute(libc::AT_FDCWD, path, 0, true);
-    let spawn = |pidfd: Out<'_, c_int>, envp: Strings<'_>| {
-        unless_missing(real::pidfd_spawn(pidfd, path, actions, attr, argv, envp))
-    };
-    hold(pidfd, envp, look, spawn, of_descriptor)
-}
-
-/// `pidfd_spawnp(3)`.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn pidfd_spawnp(
-    pidfd: Out<'_, c_int>,
-    file: Text<'_>,
-    actions: In<'_, posix_spawn_file_actions_t>,
-    attr: In<'_, posix_spawnattr_t>,
-    argv: Strings<'_>,
-    envp: Strings<'_>,
-) -> c_int {
-    let look = || can_find(file, true);
-    let spawn = |pidfd: Out<'_, c_int>, envp: Strings<'_>| {
-        unless_missing(real::pidfd_spawnp(pidfd, file, actions, attr, argv, envp))
-    };
-    hold(pidfd, envp, look, spawn, of_descriptor)
+spawns! {
+    /// `posix_spawn(3)`.
+    posix_spawn, at_path, itself;
+    /// `posix_spawnp(3)`.
+    posix_spawnp, by_name, itself;
+    /// `pidfd_spawn(3)`, which glibc has from 2.39 on: `posix_spawn`, but for what it leaves.
+    pidfd_spawn, at_path, of_descriptor;
+    /// `pidfd_spawnp(3)`.
+    pidfd_spawnp, by_name, of_descriptor;
 }
