@@ -8,7 +8,7 @@ use crate::errors::Error;
 use crate::messages::MessageOrder;
 use crate::values::{Transport, YesNo};
 use clap::Args;
-use longshore_hostif::zero_copy::{ZERO_COPY_PAGE, ZeroCopy};
+use longshore_hostif::zero_copy::ZeroCopy;
 
 #[derive(Debug, Args)]
 pub(crate) struct CrossingArguments {
@@ -76,32 +76,6 @@ impl CrossingArguments {
         if self.zero_copy != ZeroCopy::Never && !is_memory {
             return Err(Error::ZeroCopyElsewhere);
         }
-        check_pages(self.zero_copy, rustix::param::page_size())
-    }
-}
-
-/// Whether pages of `size` bytes, which are the kernel's, can be exchanged, if any are to be.
-///
-/// # Errors
-/// [`Error::ZeroCopyPages`].
-fn check_pages(asked_for: ZeroCopy, size: usize) -> Result<(), Error> {
-    if asked_for != ZeroCopy::Never && size != ZERO_COPY_PAGE {
-        return Err(Error::ZeroCopyPages(size));
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_of_another_size_are_not_exchanged() {
-        for asked_for in [ZeroCopy::Always, ZeroCopy::Auto] {
-            assert!(check_pages(asked_for, 4096).is_ok());
-            let refusal = check_pages(asked_for, 65536).unwrap_err();
-            assert!(refusal.to_string().contains("65536"), "{refusal}");
-        }
-        assert!(check_pages(ZeroCopy::Never, 65536).is_ok());
+        Ok(())
     }
 }
