@@ -8,6 +8,7 @@
 //! own inside.
 
 use longshore_programs::Obstacle;
+use longshore_programs::instructions::{self, ENTERS};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -18,12 +19,6 @@ const LARGEST: u64 = 64 << 20;
 const PIECE: usize = 1 << 20;
 /// Bytes of code in which the number of a call is loaded before it.
 const BEFORE: usize = 48;
-/// `syscall`.
-#[cfg(target_arch = "x86_64")]
-const ENTERS: [u8; 2] = [0x0f, 0x05];
-/// `svc #0`.
-#[cfg(target_arch = "aarch64")]
-const ENTERS: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 
 /// Numbers of system calls of this architecture.
 const SOCKET: u32 = libc::SYS_socket as u32;
@@ -92,25 +87,23 @@ fn look_at(code: &[u8], found: &mut Found) {
     }
 }
 
-/// Whether code loads this number for a call: `mov eax, N`, or `push N; pop rax` for one that is
-/// small enough.
-#[cfg(target_arch = "x86_64")]
+/// Whether code loads this number for a call.
 fn loads(code: &[u8], number: u32) -> bool {
-    let [a, b, c, d] = number.to_le_bytes();
-    let moves = [0xb8, a, b, c, d];
-    let pushes = [0x6a, a, 0x58];
-    let is_small = number <= 0x7f;
-    code.windows(moves.len()).any(|w| w == moves)
-        || (is_small && code.windows(pushes.len()).any(|w| w == pushes))
+    let has = |bytes: &[u8]| code.windows(bytes.len()).any(|w| w == bytes);
+    instructions::loads(number).iter().any(|one| has(one))
+        || pushes(number).is_some_and(|two| has(&two))
 }
 
-/// Whether code loads this number for a call: `mov w8, N`, or `mov x8, N`.
+/// `push NUMBER; pop rax`, which is for one that is small enough.
+#[cfg(target_arch = "x86_64")]
+fn pushes(number: u32) -> Option<[u8; 3]> {
+    (number <= 0x7f).then_some([0x6a, number as u8, 0x58])
+}
+
+/// There is no shorter way for a small number.
 #[cfg(target_arch = "aarch64")]
-fn loads(code: &[u8], number: u32) -> bool {
-    let to_8 = number << 5 | 8;
-    let moves = [0x5280_0000 | to_8, 0xd280_0000 | to_8].map(u32::to_le_bytes);
-    code.windows(size_of::<u32>())
-        .any(|w| moves.iter().any(|m| w == m))
+fn pushes(_: u32) -> Option<[u8; 3]> {
+    None
 }
 
 #[cfg(test)]

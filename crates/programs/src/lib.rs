@@ -3,6 +3,7 @@
 //! executes; both read the file themselves. Nothing here allocates memory: the caller may
 //! be a child of a process with threads.
 
+pub mod instructions;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

@@ -12,6 +12,7 @@ use crate::kernel;
 use crate::log::once;
 use crate::user::{Filter, In, Out, Text};
 use libc::{Elf64_Phdr, c_int, c_long, c_uint, dl_phdr_info, seccomp_data, size_t, sock_filter};
+use longshore_programs::instructions::{ENTERS, loads};
 use longshore_sockets::is_confined;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -19,27 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The call that is looked for. Its elder kin are not, as no program could do without them.
 const NUMBER: u32 = libc::SYS_epoll_pwait2 as u32;
-/// `mov eax, NUMBER`.
-#[cfg(target_arch = "x86_64")]
-const LOADS: [[u8; 5]; 1] = {
-    let [a, b, c, d] = NUMBER.to_le_bytes();
-    [[0xb8, a, b, c, d]]
-};
-/// `mov w8, NUMBER`, and `mov x8, NUMBER`.
-#[cfg(target_arch = "aarch64")]
-const LOADS: [[u8; 4]; 2] = {
-    const TO_8: u32 = NUMBER << 5 | 8;
-    [
-        (0x5280_0000 | TO_8).to_le_bytes(),
-        (0xd280_0000 | TO_8).to_le_bytes(),
-    ]
-};
-/// `syscall`.
-#[cfg(target_arch = "x86_64")]
-const ENTERS: [u8; 2] = [0x0f, 0x05];
-/// `svc #0`.
-#[cfg(target_arch = "aarch64")]
-const ENTERS: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 /// Bytes of code within which a number that was loaded is used.
 const BEHIND: usize = 48;
 /// Steps of the filter.
@@ -137,7 +117,7 @@ fn code() -> Option<&'static [u8]> {
 
 /// Whether code loads the call's number and enters the kernel soon after.
 fn waits(code: &[u8]) -> bool {
-    LOADS.iter().any(|loads| is_used_soon(code, loads))
+    loads(NUMBER).iter().any(|one| is_used_soon(code, one))
 }
 
 /// Whether code has this instruction, and enters the kernel soon after.
@@ -271,7 +251,7 @@ mod tests {
 
     #[test]
     fn code_that_waits_by_itself_is_found() {
-        for loads in LOADS {
+        for loads in loads(NUMBER) {
             let call = [&loads[..], &[0x90; 20], &ENTERS].concat();
             assert!(waits(&[&[0; 1000][..], &call].concat()));
             assert!(waits(&[&loads[..], &[0x90; BEHIND], &call].concat()));
