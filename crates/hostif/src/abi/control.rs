@@ -37,8 +37,8 @@ pub struct ChannelControl {
     inherited: AtomicU32,
     /// Counts its reservations, so that one can be told from the next.
     pub reservations: AtomicU32,
-    /// The child for which it is reserved, once its parent knows: which reservation, and
-    /// the child's pid.
+    /// The child for which it is reserved, once its parent knows, or the child itself says so:
+    /// which reservation, and what stands for the child as in `pid`.
     child: AtomicU64,
     /// Held by the thread that asks the engine something over the connection by which this
     /// channel's process joined, or one of its children.
@@ -118,13 +118,20 @@ impl ChannelControl {
         self.change_state(ChannelState::Free, ChannelState::Reserved)
     }
 
-    /// The parent names the child for which its reservation of this number is.
-    pub fn name_child(&self, reservation: u32, pid: u32) {
-        let word = u64::from(reservation) << 32 | u64::from(pid);
+    /// Whether it is kept for a child, by the reservation of this number.
+    pub fn is_reserved_as(&self, reservation: u32) -> bool {
+        self.state() == ChannelState::Reserved
+            && self.reservations.load(Ordering::Acquire) == reservation
+    }
+
+    /// Names the child for which its reservation of this number is, by its pid or by what stands
+    /// for it in [`ChannelControl::pid`].
+    pub fn name_child(&self, reservation: u32, name: u32) {
+        let word = u64::from(reservation) << 32 | u64::from(name);
         self.child.store(word, Ordering::Release);
     }
 
-    /// The pid of the child for which the present reservation is, if its parent knows it.
+    /// The name of the child for which the present reservation is, if it is known.
     pub fn child(&self) -> Option<u32> {
         let word = self.child.load(Ordering::Acquire);
         let present = u64::from(self.reservations.load(Ordering::Acquire));
@@ -227,6 +234,19 @@ mod tests {
             control.name_child(reservation, pid);
             assert_eq!(control.child(), child, "{reservation} {pid}");
         }
+    }
+
+    #[test]
+    fn a_channel_is_reserved_as_long_as_that_lasts() {
+        let arena = Arena::create(Geometry::SMALL).unwrap();
+        let control = arena.control(3);
+        assert!(control.reserve());
+        let number = control.reservations.load(Ordering::Relaxed);
+        assert!(control.is_reserved_as(number) && !control.is_reserved_as(number + 1));
+        control.set_state(ChannelState::Free);
+        assert!(!control.is_reserved_as(number));
+        assert!(control.reserve());
+        assert!(!control.is_reserved_as(number) && control.is_reserved_as(number + 1));
     }
 
     #[test]

@@ -399,15 +399,27 @@ impl Processes {
             || self.arena.header().reservations.load(Ordering::Relaxed) != self.seen_reservations
     }
 
+    /// The channel of the process that is named so in the arena.
+    fn channel_named(&self, name: u32) -> Option<u16> {
+        if name & REGISTERED == 0 {
+            return self.channel_of(name);
+        }
+        let is_it = |p: &Option<Process>| p.as_ref().is_some_and(|p| p.name == name);
+        self.all.iter().position(is_it).map(|c| c as u16)
+    }
+
     /// Whether the child for which `channel` is reserved needs it no more: it has another and
     /// all that it inherited in it, or it has died.
     fn child_needs_none(&self, channel: u16) -> bool {
-        let has_inherited = |pid| {
-            let other = self.channel_of(pid).map(u32::from);
-            other.is_some_and(|other| self.arena.control(other).has_inherited())
+        let Some(name) = self.arena.control(u32::from(channel)).child() else {
+            return false;
         };
-        let child = self.arena.control(u32::from(channel)).child();
-        child.is_some_and(|pid| has_inherited(pid) || has_ended(pid))
+        match self.channel_named(name) {
+            Some(own) if self.arena.control(u32::from(own)).has_inherited() => true,
+            // One whose pid means nothing here has named itself after it had joined.
+            own if name & REGISTERED != 0 => own.is_none(),
+            _ => has_ended(name),
+        }
     }
 
     /// Gives back channels that a parent reserved for a child that never came, or that

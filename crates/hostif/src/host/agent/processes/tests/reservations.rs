@@ -44,6 +44,34 @@ fn a_reservation_ends_with_the_child_that_it_is_for() {
     assert_eq!(processes.arena.control(3).state(), ChannelState::Reserved);
 }
 
+/// One that the engine cannot see has said what it is named here.
+#[test]
+fn a_reservation_ends_with_a_child_that_has_no_pid() {
+    for dies in [false, true] {
+        let mut processes = processes();
+        // Neither is it another that cannot be seen.
+        for _ in 0..2 {
+            let other = processes.attach(peer(0)).expect("a channel").channel;
+            processes.arena.control(u32::from(other)).note_inherited();
+        }
+        let own = processes.attach(peer(0)).expect("a channel").channel;
+        reserve(&processes, 3);
+        held(&mut processes);
+        let control = processes.arena.control(3);
+        let number = control.reservations.load(Ordering::Acquire);
+        control.name_child(number, REGISTERED | u32::from(own));
+        assert!(processes.drop_stale_reservations(0).is_empty());
+        assert!(processes.drop_stale_reservations(1000).is_empty());
+        if dies {
+            assert!(processes.take_ended(own).is_some());
+        } else {
+            processes.arena.control(u32::from(own)).note_inherited();
+        }
+        assert_eq!(processes.drop_stale_reservations(2000), [5]);
+        assert_eq!(processes.arena.control(3).state(), ChannelState::Free);
+    }
+}
+
 /// As a child does before the first thing that it asks for.
 fn claim(processes: &Processes, channel: u32, child: u32) {
     let control = processes.arena.control(channel);
