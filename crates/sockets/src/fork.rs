@@ -19,6 +19,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+mod name;
+
+pub use name::{ReservationName, UnknownReservation};
+
 /// How long a fork waits for the channel of a process that has ended.
 const FREED_WITHIN: Duration = Duration::from_millis(200);
 
@@ -88,6 +92,18 @@ impl Host {
 }
 
 impl Host {
+    /// This process is the child of the reservation of this name, and has joined by itself: what
+    /// is held for it there goes as soon as it has inherited, or has ended.
+    pub fn be_child_of(&self, name: ReservationName) {
+        if self.is_cut_off() || name.channel >= self.arena.geometry().channels {
+            return;
+        }
+        let control = self.arena.control(name.channel);
+        if control.is_reserved_as(name.number) {
+            control.name_child(name.number, self.identity.pid());
+        }
+    }
+
     /// In a child that was made without our knowing, which has found that out: it has its
     /// parent's memory, with the locks as they were. `joined` is its own place in the
     /// session. `descriptors` says how many descriptors it has for each socket. Gives the
@@ -217,10 +233,22 @@ impl Reservation {
         }
     }
 
+    /// By which the child is to say that it is for it ([`Host::be_child_of`]). `None` where its
+    /// parent can [give](Reservation::give_to) it to the child.
+    #[must_use]
+    pub fn name(self) -> Option<ReservationName> {
+        let name = ReservationName {
+            channel: self.channel,
+            number: self.number,
+        };
+        self.host.identity.has_other_pids().then_some(name)
+    }
+
     /// Gives it back where no child took it, if it is still this process's.
     pub fn release(self) {
         let control = self.control();
-        let ours = control.state() == ChannelState::Reserved
+        // The engine may have given it up, and another thread reserved the channel.
+        let ours = control.is_reserved_as(self.number)
             && control.pid.load(Ordering::Acquire) == self.host.identity.pid();
         if !ours {
             return;
@@ -235,8 +263,9 @@ impl Reservation {
     /// the child's own shim takes over, or it ends.
     pub fn give_to(self, child: u32) {
         if self.host.identity.has_other_pids() {
-            // The engine could not know it by this pid. It keeps the reservation for a
-            // while, in which the child joins by itself.
+            // The engine could not know it by this pid. It keeps the reservation until the child
+            // has joined by itself and says that it is this one (`Reservation::name`), or for a
+            // while.
             return;
         }
         let control = self.control();

@@ -94,7 +94,7 @@ pub use datagram::{Datagrams, Received};
 pub use departure::{Departure, LEAST_MTU_V6, MOST_PAYLOAD, MOST_PAYLOAD_V6, any_address};
 pub use descriptor_requests::DescriptorRequests;
 pub use errors::SocketError;
-pub use fork::{Forking, HeldSets, Reservation};
+pub use fork::{Forking, HeldSets, Reservation, ReservationName, UnknownReservation};
 pub use fork_lock::{ForkGuard, ForkLock, OnlyThread};
 pub use grow_only::GrowOnly;
 pub use halves::{Half, Halves};

@@ -384,6 +384,50 @@ fn a_child_in_another_namespace_is_not_named() {
     assert_eq!(control.pid.load(Ordering::Acquire), pid);
 }
 
+/// Where its parent cannot, it says itself which reservation is for it.
+#[test]
+fn a_child_that_has_joined_names_itself() {
+    let (engine, host, _directory) = engine();
+    let reservation = host.reserve_channel().unwrap();
+    assert_eq!(reservation.name(), None, "its parent gives it");
+    host.identity.leave_namespace();
+    let name = reservation.name().expect("a name");
+    let control = host.arena.control(reservation.channel());
+    let child = engine.join();
+    // A channel that there is not, and a reservation that is over.
+    let channel = host.arena.geometry().channels;
+    child.be_child_of(ReservationName { channel, ..name });
+    let number = name.number.wrapping_sub(1);
+    child.be_child_of(ReservationName { number, ..name });
+    assert_eq!(control.child(), None);
+    // One whose pid means nothing to the engine has another name there.
+    let own = child.identity.pid();
+    for known_as in [own, REGISTERED | child.own_channel()] {
+        child.identity.take_channel(child.own_channel(), known_as);
+        child.be_child_of(name.to_string().parse().expect("a name"));
+        assert_eq!(control.child(), Some(known_as));
+    }
+    child.identity.take_channel(child.own_channel(), own + 1);
+    child.be_cut_off();
+    child.be_child_of(name);
+    assert_ne!(control.child(), Some(own + 1));
+}
+
+/// The engine may have given it up, and another thread have reserved the channel.
+#[test]
+fn a_reservation_that_is_over_is_not_given_back() {
+    let (_engine, host, _directory) = engine();
+    let first = host.reserve_channel().unwrap();
+    let control = host.arena.control(first.channel());
+    control.set_state(ChannelState::Free);
+    let second = host.reserve_channel().unwrap();
+    assert_eq!(second.channel(), first.channel());
+    first.release();
+    assert_eq!(control.state(), ChannelState::Reserved);
+    second.release();
+    assert_eq!(control.state(), ChannelState::Free);
+}
+
 /// It connects to the engine, which learns by that which process it is; if it cannot, it has its
 /// own pid.
 #[test]
