@@ -12,17 +12,23 @@ use crate::user::{Out, Strings, StringsVariable, Text};
 use longshore_hostif::attach::{ENGINE_VARIABLE, SESSION_VARIABLE};
 use longshore_hostif::warning::{Destination, WARNINGS_VARIABLE};
 use longshore_hostif::zero_copy::{ZERO_COPY_VARIABLE, ZeroCopy};
+use longshore_sockets::ReservationName;
 use rustix::mm::MapFlags;
 use rustix::thread::gettid;
 use std::ffi::{CStr, CString, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// Says to the new image that its process holds sockets for which it may have no
-/// descriptors, so that it lets go of them.
-pub(crate) const HELD_VARIABLE: &str = "LONGSHORE_HELD";
+/// descriptors, so that it lets go of them; and in which reservation, if it has to tell
+/// the engine.
+const HELD_VARIABLE: &str = "LONGSHORE_HELD";
 const HELD: &CStr = c"LONGSHORE_HELD=1";
+/// Bytes of the longest, with a null.
+const HELD_BYTES: usize = HELD_VARIABLE.len() + 1 + ReservationName::MOST_BYTES + 1;
 
 /// What was in the environment when the program started.
 #[derive(Debug)]
@@ -87,7 +93,6 @@ pub(crate) fn remembered() -> Option<&'static Remembered> {
 }
 
 fn read() -> Option<Remembered> {
-    use std::os::unix::ffi::OsStrExt;
     let engine = std::env::var_os(ENGINE_VARIABLE).filter(|engine| !engine.is_empty())?;
     let session = std::env::var(SESSION_VARIABLE).ok()?;
     let warnings = std::env::var(WARNINGS_VARIABLE).ok();
@@ -172,6 +177,49 @@ struct Lacks {
     names: bool,
     /// This library.
     library: bool,
+    /// What is held; what the environment says of that is of another process.
+    held: bool,
+}
+
+/// What the process of a new image holds that it may have no descriptors for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Nothing.
+    Nothing,
+    /// Sockets.
+    Sockets,
+    /// Sockets, in a reservation of which the engine does not know whom it is for.
+    Reserved(ReservationName),
+}
+
+impl Holds {
+    /// The entry that says so, in `text` if need be.
+    fn entry(self, text: &mut [u8]) -> Option<&CStr> {
+        let name = match self {
+            Self::Nothing => return None,
+            Self::Sockets => return Some(HELD),
+            Self::Reserved(name) => name,
+        };
+        let mut rest = &mut *text;
+        let written = write!(rest, "{HELD_VARIABLE}={name}\0");
+        written.ok()?;
+        CStr::from_bytes_until_nul(text).ok()
+    }
+
+    /// What the value of the variable says.
+    fn read(value: &str) -> Self {
+        value.parse().map_or(Self::Sockets, Self::Reserved)
+    }
+}
+
+/// What was said to this image, at its start. The program and what it executes do not see it.
+pub(crate) fn take_holds() -> Holds {
+    let Some(value) = std::env::var_os(HELD_VARIABLE) else {
+        return Holds::Nothing;
+    };
+    // SAFETY: the program has not begun, so nobody else uses its environment.
+    unsafe { std::env::remove_var(HELD_VARIABLE) };
+    value.to_str().map_or(Holds::Sockets, Holds::read)
 }
 
 /// An environment for `exec`, given back when this goes.
@@ -183,7 +231,7 @@ pub(crate) struct Carried<'a> {
 impl<'a> Carried<'a> {
     /// `list` with what is missing, or without this library for a program that its loader does not
     /// start with that; the program's own if nothing is to be changed, or there is no memory.
-    pub(crate) fn new(list: Strings<'a>, holds: bool, takes_library: bool) -> Self {
+    pub(crate) fn new(list: Strings<'a>, holds: Holds, takes_library: bool) -> Self {
         let block = if takes_library {
             Self::fill(list, holds)
         } else {
@@ -192,8 +240,11 @@ impl<'a> Carried<'a> {
         Self { list, block }
     }
 
-    fn fill(list: Strings<'a>, holds: bool) -> Option<Block> {
-        let ours = remembered()?;
+    fn fill(list: Strings<'a>, holds: Holds) -> Option<Block> {
+        Self::filled(remembered()?, list, holds)
+    }
+
+    fn filled(ours: &'static Remembered, list: Strings<'a>, holds: Holds) -> Option<Block> {
         if leaves(list) {
             return None;
         }
@@ -204,16 +255,23 @@ impl<'a> Carried<'a> {
         let lacks = Lacks {
             names: !is_named,
             library: !preload.is_some_and(|p| preloads(p, &ours.library)),
+            held: holds != Holds::Nothing,
         };
-        if !lacks.names && !lacks.library && !holds {
+        if !lacks.names && !lacks.library && !lacks.held {
             return None;
         }
+        // In another session the name would be of another reservation.
+        let holds = match holds {
+            Holds::Reserved(_) if is_named && !ours.are_in(list) => Holds::Sockets,
+            holds => holds,
+        };
         // What LD_PRELOAD becomes.
         let joined =
             ours.preload_entry.as_bytes().len() + preload.map_or(0, |p| p.count_bytes()) + 2;
         // Six of ours, and the null.
-        let mut block = Block::new(list.iter().count() + 7, joined)?;
+        let mut block = Block::new(list.iter().count() + 7, joined + HELD_BYTES)?;
         let (strings, text) = block.parts();
+        let (held, text) = text.split_at_mut(HELD_BYTES);
         let loaded = match preload.filter(|p| !p.is_empty()) {
             _ if !lacks.library => None,
             None => Some(ours.preload_entry.as_c_str()),
@@ -221,7 +279,7 @@ impl<'a> Carried<'a> {
         };
         let kept = list.iter().filter(|entry| !lacks.replaces(entry));
         let named = ours.names().filter(|_| lacks.names);
-        let all = kept.chain(named).chain(loaded).chain(holds.then_some(HELD));
+        let all = kept.chain(named).chain(loaded).chain(holds.entry(held));
         for (place, entry) in strings.iter_mut().zip(all) {
             *place = Text::from(entry);
         }
@@ -283,11 +341,19 @@ impl Lacks {
             WARNINGS_VARIABLE,
             ZERO_COPY_VARIABLE,
         ];
-        self.library && is(PRELOAD_VARIABLE) || self.names && names.into_iter().any(is)
+        self.library && is(PRELOAD_VARIABLE)
+            || self.names && names.into_iter().any(is)
+            || self.held && is(HELD_VARIABLE)
     }
 }
 
 impl Remembered {
+    /// Whether an environment names this engine and session.
+    fn are_in(&self, list: Strings<'_>) -> bool {
+        let is = |name, value: &[u8]| find(list, name).is_some_and(|v| v.to_bytes() == value);
+        is(ENGINE_VARIABLE, self.engine.as_bytes()) && is(SESSION_VARIABLE, self.session.as_bytes())
+    }
+
     /// The variables that name the session.
     fn names(&self) -> impl Iterator<Item = &CStr> {
         let both = [&self.engine_entry, &self.session_entry].into_iter();
@@ -320,53 +386,15 @@ pub(crate) fn own() -> Strings<'static> {
 
 /// Whether a program that is executed with this one's environment is on Longshore.
 pub(crate) fn is_carried() -> bool {
-    Carried::new(own(), false, true).block.is_none()
+    Carried::new(own(), Holds::Nothing, true).block.is_none()
 }
 
 /// Runs what executes a program with the environment of this one, carried on. Until it is
 /// over, other threads see the variables, too.
 pub(crate) fn with_own<T>(work: impl FnOnce() -> T) -> T {
-    let mut carried = Carried::new(own(), false, true);
+    let mut carried = Carried::new(own(), Holds::Nothing, true);
     environ.with(carried.list(), || held(work))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_are_found_by_their_whole_name() {
-        let list = [c"AB=1", c"A=2", c"B="].map(Text::from);
-        let list = [&list[..], &[Text::null()]].concat();
-        let list = Strings::of(&list).expect("it ends");
-        let value = |name| find(list, name);
-        assert_eq!(value("A"), Some(c"2"));
-        assert_eq!(value("B"), Some(c""));
-        assert_eq!(value("C"), None);
-        assert!(preloads(c"/a.so:/b.so", c"/b.so") && !preloads(c"/a.so", c"/b.so"));
-    }
-
-    #[test]
-    fn of_what_is_preloaded_one_library_is_left_out() {
-        let left = |value: &str| {
-            let value = CString::new(format!("LD_PRELOAD={value}")).unwrap();
-            let list = [c"A=1", value.as_c_str(), c"B=2"].map(Text::from);
-            let list = [&list[..], &[Text::null()]].concat();
-            let mut block = without(Strings::of(&list).expect("it ends"), c"/ours.so")?;
-            let list = Strings::of(block.parts().0).expect("it ends");
-            let text = |entry: &CStr| entry.to_str().unwrap().to_owned();
-            Some(list.iter().map(text).collect::<Vec<_>>().join(" "))
-        };
-        assert_eq!(left("/ours.so").as_deref(), Some("A=1 B=2"));
-        assert_eq!(
-            left("/ours.so:/a.so").as_deref(),
-            Some("A=1 B=2 LD_PRELOAD=/a.so")
-        );
-        assert_eq!(
-            left("/a.so /ours.so::/b.so").as_deref(),
-            Some("A=1 B=2 LD_PRELOAD=/a.so:/b.so")
-        );
-        assert_eq!(left("/a.so"), None);
-        assert_eq!(left(""), None);
-    }
-}
+mod tests;

@@ -221,6 +221,53 @@ fn a_family_in_a_pid_namespace_of_its_own() {
     });
 }
 
+/// What a child that was spawned has inherited goes with it: the engine does not know it by the
+/// pid that its parent has for it, and keeps a channel for ten seconds for one that may still come.
+const SPAWNED: &str = r#"
+import os, signal, socket, time
+listener = socket.create_server(("", 7))
+def spawned(*command):
+    far = socket.create_connection((os.environ["OURS"], 7))
+    near = listener.accept()[0]
+    onto = [(os.POSIX_SPAWN_DUP2, near.fileno(), 0), (os.POSIX_SPAWN_DUP2, near.fileno(), 1)]
+    child = os.posix_spawnp(command[0], command, os.environ, file_actions=onto)
+    near.close()
+    far.settimeout(60)
+    return far, child
+def ends(far):
+    since = time.monotonic()
+    assert far.recv(100) == b""
+    took = time.monotonic() - since
+    assert took < 5, took
+# It says what its variable is, which is the shim's alone.
+far, child = spawned("sh", "-c", "echo it is ${LONGSHORE_HELD-away}")
+got = far.makefile().readline()
+assert got == "it is away\n", got
+ends(far)
+assert os.waitpid(child, 0)[1] == 0
+# Longer than the engine takes to look whether somebody is dead.
+far, child = spawned("sh", "-c", "sleep 2.5; echo spawned; exec sleep 600")
+assert far.recv(100) == b"spawned\n"
+os.kill(child, signal.SIGKILL)
+ends(far)
+print("all is well")
+"#;
+
+#[test]
+fn what_a_spawned_child_has_in_a_pid_namespace_of_its_own() {
+    scenario(|bed| {
+        let spawned = bed.file("spawned.py", SPAWNED);
+        let host = bed.host(0);
+        let said = host
+            .cmd("unshare")
+            .args(["--pid", "--fork", "--mount-proc", PYTHON])
+            .arg(&spawned)
+            .env("OURS", host.ip().to_string())
+            .check();
+        assert!(said.contains("all is well"), "{said}");
+    });
+}
+
 /// The TUN device is root's alone, as on some distributions.
 const NO_TUN: &str = "chmod 600 /dev/net/tun";
 

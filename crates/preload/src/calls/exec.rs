@@ -2,8 +2,9 @@
 //! loaded into it.
 
 use crate::calls::{fork, newcomers};
+use crate::environment::{self, Holds};
 use crate::state::{self, Mode};
-use crate::{calls, decide, environment};
+use crate::{calls, decide};
 use std::os::fd::RawFd;
 
 /// Descriptors to look at where /proc is not there.
@@ -19,18 +20,18 @@ extern "C" fn at_start() {
             return;
         }
         fork::install();
-        let holds = std::env::var_os(environment::HELD_VARIABLE).is_some();
-        if holds {
-            // SAFETY: the program has not begun, so nobody else uses its environment.
-            unsafe { std::env::remove_var(environment::HELD_VARIABLE) };
-        }
+        let holds = environment::take_holds();
         let inherited: Vec<RawFd> = open_descriptors()
             .filter(|fd| newcomers::inet_domain(*fd).is_some())
             .collect();
-        if inherited.is_empty() && !holds {
+        if inherited.is_empty() && holds == Holds::Nothing {
             return;
         }
         if let Mode::On(host) = state::mode() {
+            // First: should this process be killed meanwhile, the engine knows whom it was for.
+            if let Holds::Reserved(name) = holds {
+                host.be_child_of(name);
+            }
             for fd in inherited {
                 if !decide::inherit(host, fd) {
                     newcomers::note(fd);

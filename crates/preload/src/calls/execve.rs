@@ -5,7 +5,7 @@
 
 use crate::calls::variadic::{List, variadic};
 use crate::calls::{errno, lost, set_errno};
-use crate::environment::{self, Carried};
+use crate::environment::{self, Carried, Holds};
 use crate::signals::{prepare, within};
 use crate::user::{Opaque, Strings, Text};
 use crate::{fds, pipes, place, real, state};
@@ -21,9 +21,9 @@ const MOST_ARGUMENTS: usize = 4096;
 struct Left {
     host: Option<&'static Host>,
     sockets: Vec<SocketId>,
-    /// The process holds sockets that are of no use to the new image, and that only it can
+    /// What the process holds that is of no use to the new image, and that only it can
     /// let go of.
-    holds: bool,
+    holds: Holds,
 }
 
 unsafe extern "C" {
@@ -98,17 +98,19 @@ fn before(succeeds: bool) -> Left {
     let mut left = Left {
         host: place::attached_already(),
         sockets: Vec::new(),
-        holds: false,
+        holds: Holds::Nothing,
     };
     let Some(host) = left.host else {
-        left.holds = place::is_unknown_child();
+        if place::is_unknown_child() {
+            left.holds = Holds::Sockets;
+        }
         return left;
     };
     for id in fds::closed_by_exec(|_| false) {
         if succeeds && host.sockets().leave_to_others(id) == Ok(true) {
             left.sockets.push(id);
         } else {
-            left.holds = true;
+            left.holds = Holds::Sockets;
         }
     }
     let _ = host.messages().flush();

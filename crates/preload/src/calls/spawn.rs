@@ -1,10 +1,11 @@
 //! `posix_spawn` and `pidfd_spawn`: libc makes the child without the handlers of `fork`, so its
 //! parent claims a channel for it with what it inherits, which its own copy of
-//! the shim takes over: all but the sockets that `exec` closes.
+//! the shim takes over: all but the sockets that `exec` closes. Where the engine does not know
+//! the child by the pid that its parent has for it, the child itself says which channel that is.
 
 use crate::calls::execve::{Found, can_execute, can_find, takes_library};
 use crate::cancel::held;
-use crate::environment::{self, Carried};
+use crate::environment::{self, Carried, Holds};
 use crate::fds::{self, Entry};
 use crate::signals::{prepare, within};
 use crate::user::{In, Out, Strings, Text};
@@ -71,9 +72,14 @@ fn hold(
         kept::leave_all();
         let host = place::attached();
         let host = host.filter(|_| fds::all().any(|(_, e)| matches!(e, Entry::Engine(_))));
-        // Its actions may close what it would inherit.
-        let carried = Carried::new(envp, host.is_some(), takes_library(found));
-        (host.and_then(reserve), carried)
+        let reserved = host.and_then(reserve);
+        let holds = match (host, reserved.and_then(Reservation::name)) {
+            (None, _) => Holds::Nothing,
+            // Its actions may close what it would inherit.
+            (Some(_), None) => Holds::Sockets,
+            (Some(_), Some(name)) => Holds::Reserved(name),
+        };
+        (reserved, Carried::new(envp, holds, takes_library(found)))
     });
     let mut name: c_int = 0;
     let result = held(|| spawn(Out::from(&mut name), carried.list()));
