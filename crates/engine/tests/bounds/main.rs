@@ -169,9 +169,10 @@ fn sessions_of_one_user_share_the_requests_of_a_turn() {
         })
         .collect();
     is_served(&mut all[0].0);
-    assert_eq!(counts(&control, "request_waits"), 0);
+    // On a slow machine some have waited for the time that others take.
+    let before = counts(&control, "request_waits");
     let began = Instant::now();
-    while counts(&control, "request_waits") == 0 {
+    while counts(&control, "request_waits") == before {
         assert!(began.elapsed() < common::TIMEOUT, "all are served at once");
         for (host, socket) in &mut all {
             for value in 0..250 {
