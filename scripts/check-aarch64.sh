@@ -31,6 +31,9 @@ lacks 'seccomp and Landlock' a_forbidden_call_ends_the_process a_forbidden_call_
 lacks "processor's speed" frames_that_come_one_by_one_are_no_flood simulation_delivers room_to_write_shows_nothing_that_was_received 'package(longshore-tcp) and binary(sim)'
 lacks '/proc/self/exe of its own, nor the programs of such a system' ordinary_programs_have_no_obstacle this_program_has_no_obstacle
 lacks 'offloads of a packet socket (PACKET_VNET_HDR)' 'package(longshore-ports) and binary(packet)'
+# Tests that start the program have the kernel start it.
+/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 --version >/dev/null 2>&1 ||
+  lacks 'entry in binfmt_misc on this machine' 'package(longshore-cli) and binary(/^(private|run|show)$/)'
 
 # A test's name, or a filter of nextest's.
 left_out='not package(longshore-e2e) and not package(longshore-measure)'
