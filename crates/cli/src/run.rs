@@ -24,6 +24,7 @@ use longshore_bus::BusModel;
 use longshore_hostif::attach;
 use longshore_hostif::zero_copy::ZERO_COPY_VARIABLE;
 use longshore_link::Place;
+use longshore_programs::{OWN_CALLS_TO_KERNEL, OWN_CALLS_VARIABLE};
 use rustix::process::{Pid, WaitOptions, kill_process};
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -85,6 +86,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<u8, Error> {
         ))
         .envs([warnings.variable()])
         .env(ZERO_COPY_VARIABLE, arguments.crossing.zero_copy.name());
+    if program::is_longshore_itself(&path) {
+        command.env(OWN_CALLS_VARIABLE, OWN_CALLS_TO_KERNEL);
+    }
     let child = match spawn(command, name, &signals) {
         Ok(child) => child,
         Err(error) => {

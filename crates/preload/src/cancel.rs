@@ -82,17 +82,14 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// Does `work` with libc's cancellation points held off.
+/// Does `work` with libc's cancellation points held off. A handler of a signal that ends the thread
+/// meanwhile unwinds this frame, and is to find nothing to drop: who ends needs no cancellation.
 pub(crate) fn held<T>(work: impl FnOnce() -> T) -> T {
-    struct Held(c_int);
-    impl Drop for Held {
-        fn drop(&mut self) {
-            pthread_setcancelstate(self.0, Out::null());
-        }
-    }
-    let mut held = Held(ENABLE);
-    pthread_setcancelstate(DISABLE, Out::from(&mut held.0));
-    work()
+    let mut before = ENABLE;
+    pthread_setcancelstate(DISABLE, Out::from(&mut before));
+    let result = work();
+    pthread_setcancelstate(before, Out::null());
+    result
 }
 
 /// Makes a call that is a cancellation point, and makes it again if it was given up for the

@@ -5,6 +5,10 @@ use crate::user::{Argument, Buffer, Filter, In, Out, Word};
 use libc::{c_int, c_long, c_uint, c_void, pid_t, siginfo_t, size_t};
 use std::sync::atomic::AtomicU32;
 
+/// `prctl`'s option by which SIGSYS is raised for a thread's system calls, but for those from an
+/// area (linux/prctl.h).
+pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
+
 /// The words of a call with fewer arguments than the most, as the kernel takes them.
 #[inline]
 pub(crate) fn words<const N: usize>(given: [usize; N]) -> [usize; 6] {
@@ -91,6 +95,7 @@ system_calls! {
     process_vm_readv(of: pid_t, to: In<'_, Buffer<'_>>, places: usize, from: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_readv;
     process_vm_writev(of: pid_t, from: In<'_, Buffer<'_>>, places: usize, to: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_writev;
     rt_tgsigqueueinfo(process: pid_t, thread: pid_t, signal: c_int, info: In<'_, siginfo_t>) = libc::SYS_rt_tgsigqueueinfo;
+    dispatch_calls(option: c_int, how: usize, start: usize, len: usize) = libc::SYS_prctl;
     rt_sigprocmask(how: c_int, new: In<'_, u64>, old: Out<'_, u64>, bytes: size_t) = libc::SYS_rt_sigprocmask;
 }
 

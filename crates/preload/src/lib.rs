@@ -32,6 +32,8 @@ mod log;
 mod mapping;
 mod namespace;
 mod options;
+mod own_calls;
+mod own_code;
 mod owner;
 mod page_exchange;
 mod pages;

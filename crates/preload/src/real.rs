@@ -4,13 +4,13 @@
 //! called with nothing to drop in any frame of ours, or in `cancel::held`.
 
 use crate::user::{
-    Action, Argument, Buffer, Format, Handler, In, Message, OneMessage, Opaque, Out, Run, Strings,
-    Text, VaList,
+    Action, Argument, Buffer, Format, Handler, In, Message, OneMessage, Opaque, Out, Run, Start,
+    Strings, Text, VaList,
 };
 use libc::{
     FILE, addrinfo, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, in_addr, nfds_t,
-    off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, sigset_t, size_t,
-    sockaddr, sockaddr_storage, socklen_t, ssize_t, timespec, timeval,
+    off_t, pid_t, pollfd, posix_spawn_file_actions_t, posix_spawnattr_t, pthread_attr_t, pthread_t,
+    sigset_t, size_t, sockaddr, sockaddr_storage, socklen_t, ssize_t, timespec, timeval,
 };
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,6 +64,10 @@ macro_rules! real {
 pub(crate) use real;
 
 real! {
+    pthread_create(thread: Out<'_, pthread_t>, attr: In<'_, pthread_attr_t>, run: Option<Start>, argument: Out<'_, c_void>) -> c_int;
+    pthread_sigmask(how: c_int, new: In<'_, sigset_t>, old: Out<'_, sigset_t>) -> c_int;
+    sigprocmask(how: c_int, new: In<'_, sigset_t>, old: Out<'_, sigset_t>) -> c_int;
+    raise(signal: c_int) -> c_int;
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     bind(fd: c_int, addr: In<'_, sockaddr>, len: socklen_t) -> c_int;
     listen(fd: c_int, backlog: c_int) -> c_int;

@@ -21,7 +21,7 @@ pub use argument::Argument;
 pub(crate) use argument::Word;
 pub(crate) use filter::Filter;
 pub use message::{Buffer, Message, OneMessage};
-pub use strings::{Format, Opaque, Run, Strings, Text, VaList};
+pub use strings::{Format, Opaque, Run, Start, Strings, Text, VaList};
 pub(crate) use strings::{StringsVariable, Variable};
 
 use std::marker::PhantomData;
@@ -160,10 +160,6 @@ impl<'a, T> In<'a, T> {
 
     pub(crate) fn as_ptr(self) -> *const T {
         self.0
-    }
-
-    pub(crate) fn addr(self) -> usize {
-        self.0.addr()
     }
 
     /// The same memory, which by the call's other arguments is a `U`.

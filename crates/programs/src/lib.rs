@@ -21,6 +21,17 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     183
 };
 
+/// Whether the kernel can bring system calls that a program makes without libc to the shim, on this
+/// architecture.
+pub const OWN_CALLS_ARE_SERVED: bool = cfg!(target_arch = "x86_64");
+
+/// The variable that says where a program's calls without libc go.
+pub const OWN_CALLS_VARIABLE: &str = "LONGSHORE_OWN_CALLS";
+/// Its value if they are to stay with the kernel.
+pub const OWN_CALLS_TO_KERNEL: &str = "kernel";
+/// Its value if they are to go to the shim, whether the program seems to make any or not.
+pub const OWN_CALLS_TO_LONGSHORE: &str = "longshore";
+
 /// Why a program will use the kernel's sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
@@ -30,7 +41,8 @@ pub enum Obstacle {
     Static,
     /// The library is of another architecture.
     OtherArchitecture,
-    /// The library is loaded, and its functions are not called.
+    /// The library is loaded, and its functions are not called. As the two that follow, only where
+    /// calls without libc [are not served](OWN_CALLS_ARE_SERVED).
     Go,
     /// The library is loaded, and its socket functions are not called.
     RawCalls,
@@ -114,7 +126,7 @@ impl Elf {
     pub fn obstacle(self) -> Option<Obstacle> {
         match self {
             Self::Dynamic => None,
-            Self::Go => Some(Obstacle::Go),
+            Self::Go => (!OWN_CALLS_ARE_SERVED).then_some(Obstacle::Go),
             Self::Musl => Some(Obstacle::Musl),
             Self::Static => Some(Obstacle::Static),
             Self::OtherArchitecture => Some(Obstacle::OtherArchitecture),
@@ -166,7 +178,8 @@ pub fn elf(head: &[u8]) -> Option<Elf> {
 }
 
 /// Whether one of these notes is that of Go's linker.
-fn has_note_of_go(mut notes: &[u8]) -> bool {
+#[must_use]
+pub fn has_note_of_go(mut notes: &[u8]) -> bool {
     const HEADER: usize = 12;
     let padded = |len: u32| len.next_multiple_of(4) as usize;
     while let Some(header) = notes.first_chunk::<HEADER>() {

@@ -53,6 +53,23 @@ pub fn run_by(bed: &Testbed, program: &str, command: &[&OsStr]) {
     run_checks(bed, program, &how);
 }
 
+/// As [`run`], with both ends on one engine, of a program that makes the calls of sockets by system
+/// calls of its own (`programs/own_calls.h`).
+///
+/// # Panics
+/// If a check fails that should pass.
+pub fn run_without_libc(bed: &Testbed, program: &str) {
+    let how = How {
+        flags: &[
+            "-include",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/programs/own_calls.h"),
+        ],
+        own_calls: true,
+        ..How::default()
+    };
+    run_checks(bed, program, &how);
+}
+
 /// How a program of checks is compiled and run.
 #[derive(Default)]
 struct How<'h> {
@@ -62,6 +79,8 @@ struct How<'h> {
     options: &'h [&'h str],
     /// What executes it.
     command: &'h [&'h OsStr],
+    /// Its own system calls are not the kernel's, as those of an end on the kernel are.
+    own_calls: bool,
 }
 
 fn run_checks(bed: &Testbed, program: &str, how: &How<'_>) {
@@ -69,7 +88,12 @@ fn run_checks(bed: &Testbed, program: &str, how: &How<'_>) {
     let checks = list(&binary);
     assert!(!checks.is_empty(), "{program} has no checks");
     let mut wrong = Vec::new();
-    for far in ["kernel", "self"] {
+    let far_ends: &[&str] = if how.own_calls {
+        &["self"]
+    } else {
+        &["kernel", "self"]
+    };
+    for far in far_ends {
         let report = run_all(bed, (&binary, how), &checks, far);
         for check in &checks {
             let passed = report.lines().any(|l| l == format!("PASS {check}"));
@@ -95,13 +119,10 @@ fn run_checks(bed: &Testbed, program: &str, how: &How<'_>) {
         wrong.is_empty(),
         "{program}: {} of {} checks are wrong:\n  {}",
         wrong.len(),
-        2 * checks.len(),
+        far_ends.len() * checks.len(),
         wrong.join("\n  ")
     );
-    println!(
-        "{program}: {} checks, against {{kernel, self}}",
-        checks.len()
-    );
+    println!("{program}: {} checks, against {far_ends:?}", checks.len());
 }
 
 /// Every check is a process of its own, all of them children of one shell, and
@@ -132,6 +153,10 @@ fn run_all(
     );
     host.sh(&script)
         .env("FAR", far)
+        .env(
+            "LONGSHORE_OWN_CALLS",
+            if how.own_calls { "" } else { "kernel" },
+        )
         // A thread that is not woken sleeps on.
         .env("LONGSHORE_LOOKS", "never")
         .env("STACK", stack)

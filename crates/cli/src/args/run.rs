@@ -55,6 +55,9 @@ Environment:
                           calls fail; warn, the default, what is not done as PROGRAM asked, each
                           kind once and by longshore itself; debug, on PROGRAM's stderr, what
                           stays with the kernel, and why
+  LONGSHORE_OWN_CALLS     where system calls go that PROGRAM makes without libc, as Go and Rust's
+                          rustix do: kernel, so that its connections stay there; longshore, also
+                          where it does not seem to make any; by default to Longshore if it does
   LONGSHORE_RUNTIME_DIR   where engines have their sockets, an absolute path, instead of
                           /run/longshore; stat and ss then show those alone
   LONGSHORE_STAT_AT_EXIT  a directory, in which an engine that ends leaves PID.json, with what

@@ -1,6 +1,8 @@
 //! `exec`: the new image finds the sockets that it inherited, when the shim is
 //! loaded into it.
 
+#[cfg(target_arch = "x86_64")]
+use crate::calls::own_calls;
 use crate::calls::{fork, newcomers};
 use crate::environment::{self, Holds};
 use crate::state::{self, Mode};
@@ -20,6 +22,8 @@ extern "C" fn at_start() {
             return;
         }
         fork::install();
+        #[cfg(target_arch = "x86_64")]
+        own_calls::begin();
         let holds = environment::take_holds();
         let inherited: Vec<RawFd> = open_descriptors()
             .filter(|fd| newcomers::inet_domain(*fd).is_some())

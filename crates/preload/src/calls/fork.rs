@@ -12,7 +12,7 @@ use crate::calls::{errno, set_errno};
 use crate::epoll::apart::HeldLists;
 use crate::signals::{Held, prepare, within};
 use crate::user::{Out, Run};
-use crate::{cancel, epoll, fds, kept, namespace, page_exchange, place, real, state};
+use crate::{cancel, epoll, fds, kept, namespace, own_calls, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
 use longshore_sockets::{Forking, HeldSets, Host, OnlyThread, Reservation};
 use std::cell::{Cell, RefCell};
@@ -67,6 +67,7 @@ fn begin_child() {
     // SAFETY: libc has made this child with the thread that has called `fork`.
     let only = unsafe { OnlyThread::new() };
     state::in_child(&only);
+    own_calls::begin_thread();
     if let Some((forking, lists, held)) = forking() {
         drop(lists);
         epoll::apart::in_child(&only);
@@ -176,6 +177,9 @@ fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChil
 
 /// What was reserved for a child is its own, or nobody's if it was not made.
 fn child_is_made(child: i64, reserved: Option<Reservation>) {
+    if child == 0 {
+        own_calls::begin_thread();
+    }
     if child > 0 {
         // What another thread has made and used meanwhile.
         cancel::held(kept::leave_all);
@@ -272,6 +276,7 @@ extern "C-unwind" fn begin_cloned(begin: Out<'_, c_void>) -> c_int {
         return -1;
     };
     drop(begin.held.take());
+    own_calls::begin_thread();
     (begin.run)(begin.argument)
 }
 

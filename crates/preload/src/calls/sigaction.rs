@@ -3,8 +3,9 @@
 //! call one another inside libc; so each is ours.
 
 use crate::calls::set_errno;
-use crate::signals;
+use crate::own_calls;
 use crate::signals::handlers::{self, END};
+use crate::signals::{self, SIGSYS};
 use crate::user::{Action, Handler, In, Out, Zero};
 use crate::{real, state};
 use libc::{c_int, c_long};
@@ -60,6 +61,14 @@ fn uncover(before: u64, old: Parts<'_>) {
 /// # Errors
 /// libc's return value, with errno set.
 fn exchange(signal: c_int, mut new: Option<Action>) -> Result<Action, c_int> {
+    if own_calls::are_served() {
+        if signal == libc::SIGSYS {
+            return Ok(own_calls::exchange(new));
+        }
+        if let Some(new) = &mut new {
+            new.set_held(new.held() & !SIGSYS);
+        }
+    }
     let mut flags = new.map_or(0, |a| u64::from(a.flags() as u32));
     let mut handler = new.map(|a| a.handler());
     let parts = new.zip(handler.as_mut()).map(|(a, handler)| Parts {
@@ -130,6 +139,23 @@ pub(crate) struct KernelAction {
     mask: u64,
 }
 
+impl From<KernelAction> for Action {
+    fn from(of: KernelAction) -> Self {
+        Self::new(of.handler, of.flags as c_int, of.mask)
+    }
+}
+
+impl From<Action> for KernelAction {
+    fn from(of: Action) -> Self {
+        Self {
+            handler: of.handler(),
+            flags: u64::from(of.flags() as u32),
+            restorer: 0,
+            mask: of.held(),
+        }
+    }
+}
+
 /// `rt_sigaction` by number, which `call` makes with these two.
 pub(crate) fn by_number(
     signal: c_int,
@@ -138,6 +164,17 @@ pub(crate) fn by_number(
     call: impl FnOnce(In<'_, KernelAction>, Out<'_, KernelAction>) -> c_long,
 ) -> c_long {
     let mut action = new.get();
+    if own_calls::are_served() {
+        if signal == libc::SIGSYS {
+            let before = own_calls::exchange(action.map(Into::into));
+            old.put(before.into());
+            return 0;
+        }
+        if let Some(action) = &mut action {
+            action.mask &= !SIGSYS;
+            action.restorer = own_calls::restorer();
+        }
+    }
     let parts = action.as_mut().map(|a| Parts {
         handler: &mut a.handler,
         flags: &mut a.flags,

@@ -50,6 +50,77 @@ fn make_with<'a>(call: Call<'a>, place: usize, argument: Argument<'a>) -> c_long
     make(call)
 }
 
+/// The calls of which [`socket_call`] makes some.
+const SOCKET_CALLS: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_socket,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_connect,
+    libc::SYS_shutdown,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendfile,
+    libc::SYS_pipe2,
+    libc::SYS_tee,
+    libc::SYS_vmsplice,
+    libc::SYS_splice,
+    libc::SYS_madvise,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_dup2,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_wait,
+];
+
+/// What else [`by_number`] looks at.
+const OTHER_CALLS: &[c_long] = &[
+    libc::SYS_prctl,
+    libc::SYS_seccomp,
+    libc::SYS_rt_sigaction,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_submit,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+];
+
 /// `syscall(2)`: what may concern a socket goes where the calls of that name go, and what
 /// makes a process or executes a program; all others go to the kernel.
 /// It takes its arguments as variadic ones; on this architecture they come in the same places
@@ -66,14 +137,19 @@ pub extern "C-unwind" fn syscall(
     e: Argument<'_>,
     f: Argument<'_>,
 ) -> c_long {
-    let call = Call {
+    by_number(Call {
         number,
         arguments: [a, b, c, d, e, f],
-    };
+    })
+}
+
+/// As `syscall`.
+pub(crate) fn by_number(call: Call<'_>) -> c_long {
     if let Some(result) = socket_call(call) {
         return result;
     }
-    match number {
+    let [a, b, c, d, e, _] = call.arguments;
+    match call.number {
         libc::SYS_prctl => call!(seccomp::prctl: a, b, c, d, e),
         libc::SYS_seccomp if seccomp::sets_filter(a.into()) => {
             let with = |program: In<'_, Filter<'_>>| make_with(call, 2, program.into());
@@ -123,6 +199,11 @@ pub extern "C-unwind" fn syscall(
     }
 }
 
+/// Whether [`by_number`] does anything with a call but to make it.
+pub(crate) fn concerns(number: c_long) -> bool {
+    SOCKET_CALLS.contains(&number) || OTHER_CALLS.contains(&number)
+}
+
 /// `rt_sigaction`, whose structures the kernel would find where they are, or not.
 fn set_handler(call: Call<'_>) -> c_long {
     let [signal, new, old, ..] = call.arguments;
@@ -165,7 +246,7 @@ fn can_be_read(call: Call<'_>) -> bool {
 }
 
 /// Whether the first and the last byte of a piece of memory can be read, as the kernel says.
-fn is_there(at: Argument<'_>, len: usize) -> bool {
+pub(crate) fn is_there(at: Argument<'_>, len: usize) -> bool {
     let mut bytes = [0_u8; 2];
     if at.number().checked_add(len - 1).is_none() {
         return false;

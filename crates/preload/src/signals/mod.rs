@@ -12,12 +12,14 @@ use longshore_sockets::{is_confined, section};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 unsafe extern "C" {
-    safe fn pthread_sigmask(how: c_int, new: In<'_, sigset_t>, old: Out<'_, sigset_t>) -> c_int;
     safe fn raise(signal: c_int) -> c_int;
 }
 
 /// What [`restarts`] was before a filter of system calls came to hold.
 static REMEMBERED: AtomicBool = AtomicBool::new(true);
+
+/// SIGSYS in a set of signals.
+pub(crate) const SIGSYS: u64 = 1 << (libc::SIGSYS - 1);
 
 /// Bytes of the kernel's set of signals.
 pub(crate) const SET_BYTES: usize = size_of::<u64>();
@@ -89,7 +91,7 @@ pub(crate) fn action(signal: c_int) -> Option<Action> {
 pub(crate) fn change_mask(how: c_int, word: Option<u64>) -> Option<u64> {
     let (set, mut before) = (word.map(set_of), sigset_t::zero());
     let set = set.as_ref().map_or(In::null(), In::from);
-    let failed = pthread_sigmask(how, set, Out::from(&mut before));
+    let failed = real::pthread_sigmask(how, set, Out::from(&mut before));
     word_of(In::from(&before)).filter(|_| failed == 0)
 }
 
@@ -127,7 +129,8 @@ impl Held {
         if is_confined() {
             return Self { before: None };
         }
-        let mut all = !handlers::LIBCS;
+        // A call that is made by number within, as an allocator of the program's may, raises SIGSYS.
+        let mut all = !(handlers::LIBCS | SIGSYS);
         // Without a handler the kernel forgets it, unless it is held back from a thread:
         // then another gets it, whose epoll_wait it ends with EINTR.
         if !interrupts(libc::SIGCHLD, false) {

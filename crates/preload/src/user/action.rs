@@ -86,6 +86,10 @@ impl Action {
         self.0.sa_flags = flags;
     }
 
+    pub(crate) fn set_held(&mut self, held: u64) {
+        self.0.sa_mask = set_of(held);
+    }
+
     /// What it holds back.
     pub(crate) fn held(&self) -> u64 {
         word_of(In::from(&self.0.sa_mask)).unwrap_or(0)

@@ -113,6 +113,9 @@ pub struct VaList(*mut c_void);
 /// What C has called in a child of `clone`, with the argument that it has passed for it.
 pub type Run = extern "C-unwind" fn(Out<'_, c_void>) -> c_int;
 
+/// What C has called in a new thread, with the argument that it has passed for it.
+pub type Start = extern "C-unwind" fn(Out<'static, c_void>) -> Out<'static, c_void>;
+
 /// A variable of libc's with such a pointer.
 #[repr(transparent)]
 pub(crate) struct Variable<T>(AtomicPtr<T>);

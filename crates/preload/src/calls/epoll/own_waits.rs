@@ -10,9 +10,11 @@
 use crate::calls::seccomp::ARCHITECTURE;
 use crate::kernel;
 use crate::log::once;
-use crate::user::{Filter, In, Out, Text};
-use libc::{Elf64_Phdr, c_int, c_long, c_uint, dl_phdr_info, seccomp_data, size_t, sock_filter};
-use longshore_programs::instructions::{ENTERS, loads};
+use crate::own_calls;
+use crate::own_code::OwnFile;
+use crate::user::{Filter, In};
+use libc::{c_long, c_uint, seccomp_data, sock_filter};
+use longshore_programs::instructions::makes;
 use longshore_sockets::is_confined;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -20,8 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The call that is looked for. Its elder kin are not, as no program could do without them.
 const NUMBER: u32 = libc::SYS_epoll_pwait2 as u32;
-/// Bytes of code within which a number that was loaded is used.
-const BEHIND: usize = 48;
 /// Steps of the filter.
 const STEPS: usize = 11;
 
@@ -29,10 +29,11 @@ const STEPS: usize = 11;
 /// not be woken from.
 pub(super) fn refuse() {
     static LOOKED: AtomicBool = AtomicBool::new(false);
-    if LOOKED.swap(true, Ordering::AcqRel) {
+    if own_calls::are_served() || LOOKED.swap(true, Ordering::AcqRel) {
         return;
     }
-    let Some(code) = code().filter(|code| waits(code)) else {
+    let own = OwnFile::find().map(|own| own.code);
+    let Some(code) = own.filter(|code| makes(code, NUMBER)) else {
         return;
     };
     let range = code.as_ptr_range();
@@ -51,94 +52,6 @@ pub(super) fn refuse() {
              not see, and no filter can be set that refuses them: it hears nothing of its sockets"
         );
     }
-}
-
-/// The loader's description of an object (`struct dl_phdr_info`), as far as it is looked at.
-#[repr(C)]
-struct Object<'a> {
-    /// What is added to the addresses in its headers.
-    base: usize,
-    name: Text<'a>,
-    headers: In<'a, Elf64_Phdr>,
-    count: u16,
-}
-
-const _: () = assert!(offset_of!(Object<'_>, headers) == offset_of!(dl_phdr_info, dlpi_phdr));
-const _: () = assert!(offset_of!(Object<'_>, count) == offset_of!(dl_phdr_info, dlpi_phnum));
-
-/// Where code lies: nowhere if it has no length.
-#[repr(C)]
-struct Code {
-    start: usize,
-    len: usize,
-}
-
-/// What looks at an object; none is looked at behind one for which it says 1.
-type Look = extern "C" fn(In<'_, Object<'_>>, size_t, Out<'_, Code>) -> c_int;
-
-unsafe extern "C" {
-    safe fn dl_iterate_phdr(look: Look, found: Out<'_, Code>) -> c_int;
-    safe fn memmem<'a>(
-        all: In<'a, u8>,
-        len: size_t,
-        part: In<'_, u8>,
-        part_len: size_t,
-    ) -> In<'a, u8>;
-}
-
-/// The program's own code, without that of its libraries.
-fn code() -> Option<&'static [u8]> {
-    /// For the first object, which is the program.
-    extern "C" fn first(object: In<'_, Object<'_>>, _: size_t, found: Out<'_, Code>) -> c_int {
-        let Some(object) = object.as_ref() else {
-            return 1;
-        };
-        let wanted = libc::PF_X | libc::PF_R;
-        let is_code = |h: &&Elf64_Phdr| h.p_type == libc::PT_LOAD && h.p_flags & wanted == wanted;
-        let headers = object.headers.slice(object.count.into());
-        if let Some(header) = headers.iter().find(is_code) {
-            found.put(Code {
-                start: object.base + header.p_vaddr as usize,
-                len: header.p_filesz as usize,
-            });
-        }
-        1
-    }
-    let mut found = Code { start: 0, len: 0 };
-    dl_iterate_phdr(first, Out::from(&mut found));
-    if found.len == 0 {
-        return None;
-    }
-    let start = std::ptr::with_exposed_provenance(found.start);
-    // SAFETY: the loader has mapped so many bytes there, to be read and executed, and the program
-    // is never unloaded.
-    Some(unsafe { std::slice::from_raw_parts(start, found.len) })
-}
-
-/// Whether code loads the call's number and enters the kernel soon after.
-fn waits(code: &[u8]) -> bool {
-    loads(NUMBER).iter().any(|one| is_used_soon(code, one))
-}
-
-/// Whether code has this instruction, and enters the kernel soon after.
-fn is_used_soon(code: &[u8], loads: &[u8]) -> bool {
-    let mut rest = code;
-    while let Some(at) = find(rest, loads) {
-        rest = &rest[at + loads.len()..];
-        let behind = &rest[..rest.len().min(BEHIND)];
-        if behind.windows(ENTERS.len()).any(|two| two == ENTERS) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Where `loads` is in `code`. libc looks many bytes at a time, which matters where there
-/// are 50 MB of them.
-fn find(code: &[u8], loads: &[u8]) -> Option<usize> {
-    let at = In::from(code);
-    let found = memmem(at, code.len(), In::from(loads), loads.len());
-    (!found.is_null()).then(|| found.addr() - at.addr())
 }
 
 /// Has the kernel refuse the call from this code, for all threads; says whether it does.
@@ -247,25 +160,5 @@ mod tests {
             }
         }
         assert!(filter(0xffff_f000..0x1_0000_1000).is_none());
-    }
-
-    #[test]
-    fn code_that_waits_by_itself_is_found() {
-        for loads in loads(NUMBER) {
-            let call = [&loads[..], &[0x90; 20], &ENTERS].concat();
-            assert!(waits(&[&[0; 1000][..], &call].concat()));
-            assert!(waits(&[&loads[..], &[0x90; BEHIND], &call].concat()));
-            assert!(!waits(&call[..call.len() - 1]));
-            assert!(!waits(&[&loads[..], &[0x90; BEHIND], &ENTERS].concat()));
-        }
-        assert!(!waits(&[]));
-    }
-
-    #[test]
-    fn the_code_is_this_programs() {
-        let code = code().unwrap();
-        let this = the_code_is_this_programs as fn() as usize;
-        let range = code.as_ptr_range();
-        assert!((range.start.addr()..range.end.addr()).contains(&this));
     }
 }
