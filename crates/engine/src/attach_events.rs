@@ -47,14 +47,7 @@ impl Attaching<'_> {
                 };
                 connection.answer(&answer, &[]);
             }
-            Event::Eventfd(waiter, ask, connection) => {
-                let session = self.session_of(&connection);
-                let made = session.and_then(|(s, half)| s.make_eventfd(half, waiter));
-                match made {
-                    Some(fd) => connection.answer(&Message::Eventfd { waiter, ask }, &[fd]),
-                    None => connection.answer(&Message::Refused(Refusal::NoResources), &[]),
-                }
-            }
+            Event::Eventfd(waiter, ask, connection) => self.make_eventfd(waiter, ask, &connection),
             Event::Owner(socket, signals, ask, connection) => {
                 self.make_owner(socket, signals, ask, &connection);
             }
@@ -70,6 +63,23 @@ impl Attaching<'_> {
                     self.maintenance.end_session(key);
                 }
             }
+        }
+    }
+
+    /// Gives a program the eventfd of a waiter.
+    fn make_eventfd(&mut self, waiter: u32, ask: u64, connection: &Connection) {
+        let session = self.session_of(connection);
+        let made = session.and_then(|(s, half)| s.make_eventfd(half, waiter));
+        match made {
+            Some(fd) => connection.answer(&Message::Eventfd { waiter, ask }, &[fd]),
+            None => return connection.answer(&Message::Refused(Refusal::NoResources), &[]),
+        }
+        // It is closed some time after its waiter was given back, also in a session that is parked.
+        if let Some(Membership { key, .. }) = connection.membership() {
+            let Maintenance {
+                stack, programs, ..
+            } = &mut self.maintenance;
+            programs.list_if_wanted(stack, key);
         }
     }
 

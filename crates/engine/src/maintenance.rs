@@ -149,12 +149,14 @@ impl Maintenance<'_> {
             self.disposal.take(file);
         }
         let reclaims_at = s.reclaim.go_on(host, now).unwrap_or(Instant::NEVER);
+        let unused_at = host.wakeups.close_unused_eventfds(now.0).map(Instant);
+        let next = reclaims_at.min(unused_at.unwrap_or(Instant::NEVER));
         let is_changing = !s.is_in_use() || s.processes.is_forking();
         self.programs.list_if_wanted(self.stack, key);
         if is_changing {
-            reclaims_at.min(now.after_us(SOON))
+            next.min(now.after_us(SOON))
         } else {
-            reclaims_at
+            next
         }
     }
 

@@ -99,8 +99,12 @@ impl Programs {
     /// Whether a session is to be looked after from time to time, whatever is asked or done.
     fn wants(&self, key: u32, host: &AdapterSession) -> bool {
         let session = self.sessions.get(key);
-        session
-            .is_some_and(|s| s.wants_care() || s.reclaim.is_wanted(host) || host.send.has_files())
+        session.is_some_and(|s| {
+            s.wants_care()
+                || s.reclaim.is_wanted(host)
+                || host.send.has_files()
+                || host.wakeups.unused_eventfds_at().is_some()
+        })
     }
 
     /// Something has changed in a session that is to be looked after at once.

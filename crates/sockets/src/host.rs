@@ -20,6 +20,7 @@ pub use messages::Messages;
 pub(crate) use messages::{Answer, Dispatch, LockedChannel};
 
 use crate::fork_lock::ForkLock;
+use crate::given_back::GivenBack;
 use crate::hooks::Hooks;
 use crate::ready_sets::ReadySets;
 use crate::sent_files::SentFiles;
@@ -40,7 +41,9 @@ pub struct Host {
     pub(crate) connection: EngineConnection,
     pub(crate) channel: LockedChannel,
     pub(crate) identity: Identity,
+    /// Where a free waiter is looked for if none was given back.
     pub(crate) next_waiter: AtomicU32,
+    pub(crate) given_back: GivenBack,
     pub(crate) held_sockets: HeldSockets,
     /// Sockets of which the engine was not told all that was consumed.
     pub(crate) unreported: ForkLock<Vec<SocketId>>,

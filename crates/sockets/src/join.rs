@@ -5,6 +5,7 @@
 //! time that a short-lived program takes: nothing here is done that can wait.
 
 use crate::fork_lock::ForkLock;
+use crate::given_back::GivenBack;
 use crate::hooks::Hooks;
 use crate::host::{
     EngineConnection, Health, HeldSockets, Host, Identity, InFlight, LockedChannel, Shortages,
@@ -69,6 +70,7 @@ impl Host {
             channel: LockedChannel::new(channel, doorbell, sockets),
             identity: Identity::new(joined.channel, pid),
             next_waiter: AtomicU32::new(first_waiter(joined.channel, &joined.geometry)),
+            given_back: GivenBack::new(joined.geometry.waiters),
             held_sockets: HeldSockets::new(sockets),
             unreported: ForkLock::new(Vec::new()),
             kept: ForkLock::default(),

@@ -15,7 +15,7 @@
 //! | [`Sockets`] | the sockets that the process holds, and how often | `holds`, `host/held_sockets` |
 //! | [`Messages`] | requests, completions, and calls that are answered | `host/messages` |
 //! | [`DescriptorRequests`] | eventfds and files that pass by the Unix socket | `descriptor_requests` |
-//! | [`Threads`] | how its threads wait and are woken | `wait` |
+//! | [`Threads`] | how its threads wait and are woken | `wait`, `given_back` |
 //! | [`UnderWay`] | what it has sent to other sockets of its engine, and how that is waited for | `under_way`, `host/in_flight` |
 //! | [`Reservation`] | a channel for a child | `fork` |
 //!
@@ -52,6 +52,7 @@ mod descriptor_requests;
 mod errors;
 mod fork;
 mod fork_lock;
+mod given_back;
 mod grow_only;
 mod halves;
 mod holds;

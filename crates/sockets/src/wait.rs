@@ -120,11 +120,17 @@ impl Host {
 }
 
 impl Threads {
-    /// Claims a waiter of the arena for this process.
+    /// Claims a waiter of the arena for this process, one that it has given back before others.
     pub(crate) fn claim_waiter(self) -> Option<u32> {
         let pid = self.host.identity.pid();
+        let waiters = self.host.session.waiters();
+        while let Some(index) = self.host.given_back.take() {
+            if waiters.claim_this(pid, index) {
+                return Some(index);
+            }
+        }
         let start = self.host.next_waiter.load(Ordering::Relaxed);
-        let index = self.host.session.waiters().claim(pid, start)?;
+        let index = waiters.claim(pid, start)?;
         self.host.next_waiter.store(index + 1, Ordering::Relaxed);
         Some(index)
     }
@@ -132,7 +138,7 @@ impl Threads {
     /// Gives a waiter back.
     pub(crate) fn free_waiter(self, index: u32) {
         if self.host.session.waiters().free(index) {
-            self.host.next_waiter.store(index, Ordering::Relaxed);
+            self.host.given_back.add(index);
         }
     }
 

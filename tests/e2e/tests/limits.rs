@@ -115,6 +115,92 @@ fn an_engine_without_descriptors() {
     });
 }
 
+/// Has 400 threads, 20 at a time, each of which waits once; then 20 that wait until they are told
+/// to end. What is next begins at SIGUSR1.
+const THREADS: &str = r#"
+import os, select, signal, socket, threading
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+def wait(end, milliseconds):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("", 0))
+    both = select.poll()
+    both.register(s, select.POLLIN)
+    both.register(end, select.POLLIN)
+    both.poll(milliseconds)
+    s.close()
+def start(milliseconds):
+    end, tell = os.pipe()
+    threads = [threading.Thread(target=wait, args=(end, milliseconds)) for _ in range(20)]
+    for t in threads: t.start()
+    def finish():
+        for t in threads: t.join()
+        os.close(end)
+    return tell, finish
+def step(name):
+    print(name, flush=True)
+    signal.sigwait([signal.SIGUSR1])
+# The process joins its session by its first socket.
+wait(os.pipe()[0], 1)
+step("begun")
+before = len(os.listdir("/proc/self/fd"))
+for _ in range(20):
+    tell, finish = start(20)
+    finish()
+    os.close(tell)
+step("short")
+tell, finish = start(120_000)
+step("waiting")
+os.close(tell)
+finish()
+assert len(os.listdir("/proc/self/fd")) <= before + 2
+step("done")
+"#;
+
+/// What threads sleep on that have ended costs the engine no descriptor, though their process goes
+/// on: those that came one after the other as little as those that were there at once.
+#[test]
+fn descriptors_of_threads_that_have_ended() {
+    const AT_ONCE: usize = 20;
+    // Whatever else the engine opens and closes.
+    const FEW: usize = 4;
+    quiet(|bed| {
+        let host = bed.host(0);
+        let engine = host.engine("");
+        let script = bed.file("threads.py", THREADS);
+        let program = engine.cmd(PYTHON).arg(&script).spawn();
+        let open = || {
+            let open = std::fs::read_dir(format!("/proc/{}/fd", engine.pid()));
+            open.expect("it runs").count()
+        };
+        let is_at = |step: &str| {
+            eventually(step, || program.stdout().contains(step).then_some(()));
+        };
+        let go_on = || signal(program.program_pid("python3"), Signal::USR1);
+        is_at("begun");
+        let before = open();
+        go_on();
+        is_at("short");
+        let after = open();
+        assert!(after <= before + AT_ONCE + FEW, "{before}, then {after}");
+        eventually("those of the short threads are closed", || {
+            (open() <= before + FEW).then_some(())
+        });
+        go_on();
+        is_at("waiting");
+        eventually("each thread has one", || {
+            (open() >= before + AT_ONCE).then_some(())
+        });
+        assert!(open() <= before + AT_ONCE + FEW, "{before}, {}", open());
+        go_on();
+        is_at("done");
+        eventually("the others are closed, too", || {
+            (open() <= before + FEW).then_some(())
+        });
+        go_on();
+        program.wait().check();
+    });
+}
+
 /// An engine has all the descriptors that it may have, whatever it was started with; one
 /// that has too few says so.
 #[test]

@@ -342,6 +342,64 @@ fn an_engine_wakes_for_what_is_to_be_looked_after_in_a_session() {
     }
 }
 
+/// A thread asks for the eventfd of a waiter that it has claimed.
+fn sleeps_on_eventfd(world: &mut Turned, host: Host, waiter: u32) -> Host {
+    use longshore_hostif::attach::{Message, receive, send};
+    let session = longshore_hostif::HostSession::of(&host.arena);
+    assert!(session.waiters().claim_this(7, waiter));
+    world.during(move |_| {
+        let connection = host.connection.as_fd();
+        let question = Message::Eventfd { waiter, ask: 1 };
+        send(connection, &question, &[]).unwrap();
+        let (answer, fds) = receive(connection).unwrap();
+        assert_eq!((answer, fds.len()), (question, 1));
+        host
+    })
+}
+
+/// Its process goes on, and does nothing more. Whether the session is parked is no matter.
+#[test]
+fn what_a_thread_slept_on_is_closed_some_time_after_its_end() {
+    let mut world = Turned::new();
+    let mut programs: Vec<Host> = world.programs::<4>().into();
+    world.turns(2_000);
+    assert_eq!(world.engine.stack.endpoints.sessions.parked(), 2);
+    for waiter in [3, 5] {
+        let again = programs.into_iter();
+        programs = again
+            .map(|host| sleeps_on_eventfd(&mut world, host, waiter))
+            .collect();
+    }
+    let have_eventfds = |world: &Turned| {
+        let sessions = &world.engine.stack.endpoints.sessions;
+        let keys = sessions.keys().into_iter();
+        let wakeups = keys.filter_map(|key| Some(&sessions.get(key)?.host.wakeups));
+        wakeups.filter(|w| w.have_eventfds()).count()
+    };
+    (0..5).for_each(|_| world.later(SECOND));
+    assert_eq!(have_eventfds(&world), 4);
+    for host in &programs {
+        let session = longshore_hostif::HostSession::of(&host.arena);
+        assert!([3, 5].into_iter().all(|w| session.waiters().free(w)));
+    }
+    assert!(world.engine.next_deadline() <= Some(Duration::from_secs(1)));
+    (0..3).for_each(|_| world.later(SECOND));
+    assert_eq!(have_eventfds(&world), 0);
+    assert!(!world.engine.needs_maintenance());
+}
+
+/// The eventfds of threads that live for long do not wake an engine for ever.
+#[test]
+fn an_engine_of_threads_that_wait_wakes_for_nothing_after_a_while() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let _host = sleeps_on_eventfd(&mut world, host, 3);
+    assert!(world.engine.needs_maintenance());
+    (0..60).for_each(|_| world.later(SECOND));
+    assert!(!world.engine.needs_maintenance());
+    assert_eq!(world.engine.next_deadline(), None);
+}
+
 /// What it has left behind is looked after all the same.
 #[test]
 fn a_session_whose_memory_is_to_go_back_is_looked_over_though_it_is_parked() {

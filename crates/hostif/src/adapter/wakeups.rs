@@ -245,6 +245,35 @@ impl Wakeups {
         self.eventfds.share(waiter, &mut with.eventfds);
     }
 
+    /// Whether an eventfd of a waiter is open.
+    #[must_use]
+    pub fn have_eventfds(&self) -> bool {
+        self.eventfds.are_any()
+    }
+
+    /// When [`close_unused_eventfds`](Self::close_unused_eventfds) is to be called at the latest,
+    /// in microseconds, if it is.
+    #[must_use]
+    pub fn unused_eventfds_at(&self) -> Option<u64> {
+        self.eventfds.unused_at()
+    }
+
+    /// Closes the eventfds of waiters that are free, some at a time, if it is time for that; says
+    /// when to come again, if that is not to be left until something else is done for the session.
+    /// `now` is in microseconds.
+    ///
+    /// Nobody sleeps on such an eventfd: a process asks for the eventfd of a waiter that it has
+    /// claimed, and gives the waiter back when it uses the eventfd no more. Whoever claims it next
+    /// asks for another.
+    pub fn close_unused_eventfds(&mut self, now: u64) -> Option<u64> {
+        let waiters = self.arena.waiters();
+        let is_free = |index: u32| {
+            let waiter = waiters.get(index as usize);
+            waiter.is_none_or(|waiter| waiter.owner.load(Ordering::Acquire) == 0)
+        };
+        self.eventfds.close_unused(now, is_free)
+    }
+
     /// Frees the waiters of the process of this name, which is gone.
     pub fn free_waiters_of(&mut self, name: u32) {
         let _ = self.free_some_waiters_of(name, 0, usize::MAX);

@@ -38,28 +38,31 @@ impl<'a> Waiters<'a> {
     /// Claims a waiter for the process of this name, the first that is free from `start` on.
     #[must_use]
     pub fn claim(self, name: u32, start: u32) -> Option<u32> {
-        let waiters = self.arena.waiters();
-        let count = waiters.len() as u32;
-        let end = &self.arena.header().waiters_end;
+        let count = self.arena.waiters().len() as u32;
         (0..count)
             .map(|i| (start % count + i) % count)
-            .find(|index| {
-                let waiter = &waiters[*index as usize];
-                // Before it is claimed: should its process die, the engine looks so far for it.
-                if end.load(Ordering::Relaxed) <= *index {
-                    end.fetch_max(index + 1, Ordering::AcqRel);
-                }
-                let is_free = waiter.owner.load(Ordering::Relaxed) == 0;
-                let claim = || {
-                    let owner = &waiter.owner;
-                    owner.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed)
-                };
-                let is_claimed = is_free && claim().is_ok();
-                if is_claimed {
-                    waiter.cancel();
-                }
-                is_claimed
-            })
+            .find(|index| self.claim_this(name, *index))
+    }
+
+    /// Claims the waiter of this index for the process of this name, if it is free.
+    #[must_use]
+    pub fn claim_this(self, name: u32, index: u32) -> bool {
+        let Some(waiter) = self.get(index) else {
+            return false;
+        };
+        // Before it is claimed: should its process die, the engine looks so far for it.
+        let end = &self.arena.header().waiters_end;
+        if end.load(Ordering::Relaxed) <= index {
+            end.fetch_max(index + 1, Ordering::AcqRel);
+        }
+        let owner = &waiter.owner;
+        let is_free = owner.load(Ordering::Relaxed) == 0;
+        let claim = || owner.compare_exchange(0, name, Ordering::AcqRel, Ordering::Relaxed);
+        let is_claimed = is_free && claim().is_ok();
+        if is_claimed {
+            waiter.cancel();
+        }
+        is_claimed
     }
 
     /// Gives a waiter back; says whether there is one of this index.

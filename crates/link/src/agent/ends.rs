@@ -88,6 +88,8 @@ impl Agent {
     pub(super) fn take_care(&mut self) {
         let now = Instant::now();
         self.relay.take_idle_chunks(now);
+        let us = self.now();
+        let _ = self.relay.session.wakeups.close_unused_eventfds(us);
         if now < self.care_at || !self.wants_care() {
             return;
         }

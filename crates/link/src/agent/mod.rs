@@ -216,10 +216,12 @@ impl Agent {
         } else {
             let now = Instant::now();
             let left = |at: Instant| at.saturating_duration_since(now);
+            let unused = self.relay.session.wakeups.unused_eventfds_at();
             let timeouts = [
                 (!self.stalled.is_empty()).then_some(STALLED_FOR),
                 self.relay.next_idle().map(left),
                 self.wants_care().then(|| left(self.care_at)),
+                unused.map(|at| left(self.began + Duration::from_micros(at))),
             ];
             timeouts.into_iter().flatten().min()
         };

@@ -97,15 +97,25 @@ fn threads_look_again_unless_it_is_said_that_they_shall_not() {
     }
 }
 
-/// What was given back last is taken first: its memory is at hand.
+/// However many threads a process has had one after the other, it has no more waiters than it had
+/// threads at once; one that another process has claimed meanwhile is passed over.
 #[test]
-fn a_waiter_that_was_given_back_is_taken_next() {
-    let (_engine, host, _directory) = engine();
+fn waiters_that_were_given_back_are_taken_before_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let host = engine.join();
     let threads = host.threads();
-    let [first, second] = [(); 2].map(|()| threads.claim_waiter().unwrap());
-    assert_ne!(first, second);
-    threads.free_waiter(first);
-    assert_eq!(threads.claim_waiter(), Some(first));
+    let some = [(); 4].map(|()| threads.claim_waiter().unwrap());
+    for _ in 0..3 {
+        some.iter().for_each(|index| threads.free_waiter(*index));
+        let again = [(); 4].map(|()| threads.claim_waiter().unwrap());
+        assert_eq!(again, some);
+    }
+    some.iter().for_each(|index| threads.free_waiter(*index));
+    assert!(host.session.waiters().claim_this(u32::MAX, some[1]));
+    let again = [(); 4].map(|()| threads.claim_waiter().unwrap());
+    assert_eq!(again[..3], [some[0], some[2], some[3]]);
+    assert!(!some.contains(&again[3]));
 }
 
 /// Of a socket and a descriptor of the kernel's, what comes first ends the wait.
