@@ -94,6 +94,12 @@ impl AnswerLimits {
         self.syns.came();
     }
 
+    /// The connection of a SYN was established, or the SYN was refused.
+    #[inline]
+    pub(crate) fn syn_served(&mut self) {
+        self.syns.served();
+    }
+
     /// A look at the port is over. Says whether [`decide_on_syns`](Self::decide_on_syns) is to be
     /// called.
     #[inline]

@@ -104,6 +104,7 @@ impl Handshakes<'_> {
         socket.bound.set_local(local);
         socket.share = share;
         let key = self.endpoints.sockets.insert(socket);
+        self.responder.limits.syn_served();
         self.endpoints.demux.insert(flow, key);
         self.endpoints.sockets.touch(key);
         key

@@ -79,13 +79,19 @@ impl<'a> Responder<'a> {
         self.limits.may_answer(self.counters)
     }
 
-    /// Sends a reset in answer to a segment of no connection, if that may be answered.
-    pub(crate) fn send_reset(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
-        if !self.may_answer() {
-            return;
+    /// Sends a reset in answer to a segment of no connection, if that may be answered; whether it may.
+    pub(crate) fn send_reset(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        header: &TcpHeader,
+    ) -> bool {
+        let may = self.may_answer();
+        if may {
+            self.counters.tcp.resets_out += 1;
+            self.send_bare(local, remote, header);
         }
-        self.counters.tcp.resets_out += 1;
-        self.send_bare(local, remote, header);
+        may
     }
 
     /// Sends a segment without payload that belongs to no block.

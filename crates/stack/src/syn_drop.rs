@@ -9,6 +9,12 @@
 //! that is enough, less often each time that it was not; what passes tells how many came, and
 //! when those are few again, all are let through.
 //!
+//! A SYN counts for that as long as nothing has come of it: one whose connection was established,
+//! or that was answered by a reset, is no sign of a flood. An engine that gets less of the processor than
+//! its client may not see the end of what is there for long although nothing waits: the client
+//! runs as soon as it has its answer, and its next SYN is there before the engine looks. Such a
+//! client has one SYN at a time without an answer, however many it sends in all.
+//!
 //! A client's SYN that is dropped is sent again by the client, and has its chance again.
 //!
 //! Owned by `answer_limit`'s `AnswerLimits`, which tells of each look at the port and of each SYN
@@ -18,8 +24,8 @@ use crate::counters::Notice;
 use longshore_frames::{MAX_SYN_DROP, Port};
 use longshore_tcp::Instant;
 
-/// The part of what an engine that is behind has read that must be SYNs if the port is to drop
-/// some, as one in so many.
+/// The part of what an engine that is behind has read that must be SYNs of which nothing has come if
+/// the port is to drop some, as one in so many.
 const PART: u64 = 4;
 /// The first share that passes is one in 2 to the power of this.
 const FIRST: u8 = 2;
@@ -56,6 +62,8 @@ pub(crate) struct SynDrop {
     /// last seen.
     syns: u64,
     frames: u64,
+    /// SYNs of which something has come since then, whenever they were read.
+    served: u64,
     /// SYNs that the port has dropped, as estimated from those that came.
     dropped: u64,
     /// When the operator may be told again.
@@ -74,6 +82,7 @@ impl Default for SynDrop {
             window: Instant(0),
             syns: 0,
             frames: 0,
+            served: 0,
             dropped: 0,
             notice_due: Instant(0),
         }
@@ -93,13 +102,28 @@ impl SynDrop {
         self.syns += 1;
     }
 
+    /// The connection of a SYN was established, or the SYN was refused.
+    #[inline]
+    pub(crate) fn served(&mut self) {
+        self.served += 1;
+    }
+
     /// A look at the port is over, which brought so many frames.
     fn looked(&mut self, frames: usize, may_have_more: bool) {
         if may_have_more {
             self.frames += frames as u64;
         } else {
-            (self.syns, self.frames) = (0, 0);
+            self.begin_count();
         }
+    }
+
+    fn begin_count(&mut self) {
+        (self.syns, self.frames, self.served) = (0, 0, 0);
+    }
+
+    /// Whether SYNs of which nothing comes are a good part of what was read.
+    fn are_many_unserved(&self) -> bool {
+        self.syns.saturating_sub(self.served) * PART >= self.frames
     }
 
     /// The SYNs that the port has dropped, as far as can be told from those that passed.
@@ -115,7 +139,7 @@ impl SynDrop {
     /// What the port is to let through from now on, if that changes; `is_behind` says that
     /// the last looks at the port did not see the end of what was there.
     fn decide(&mut self, is_behind: bool, now: Instant) -> Option<u8> {
-        let is_flood = is_behind && self.syns * PART >= self.frames;
+        let is_flood = is_behind && self.are_many_unserved();
         let settled = self.shift == 0 || now.since(self.set_at) >= SETTLES;
         if is_flood && settled && self.shift < MAX_SYN_DROP {
             // If more was let through lately, that was too much, and is not tried again soon.
@@ -147,7 +171,7 @@ impl SynDrop {
     fn set(&mut self, shift: u8, now: Instant) -> u8 {
         self.dropped = self.dropped();
         (self.came, self.before) = (0, 0);
-        (self.syns, self.frames) = (0, 0);
+        self.begin_count();
         (self.shift, self.set_at, self.window) = (shift, now, now);
         shift
     }

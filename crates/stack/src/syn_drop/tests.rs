@@ -79,6 +79,43 @@ fn a_few_clients_amid_much_else_are_let_through() {
     assert_eq!(flood.shares, []);
 }
 
+/// One client connects again and again, and what it sends next is there before the engine looks:
+/// it never sees the end. Of three frames one is a SYN.
+#[test]
+fn a_client_whose_connections_are_established_is_no_flood() {
+    let (mut share, mut now) = (SynDrop::default(), Instant(1_000_000));
+    for look in 0..10_000 {
+        for _ in 0..21 {
+            share.came();
+            share.served();
+        }
+        share.looked(64, true);
+        assert_eq!(share.decide(true, now), None, "{look}");
+        now = now.after_us(if look % 100 == 0 { 10_000 } else { 100 });
+    }
+    assert_eq!((share.dropped(), share.deadline()), (0, None));
+    // As many of which nothing comes are one, beside those.
+    for _ in 0..10_000 {
+        share.came();
+        share.came();
+        share.served();
+    }
+    share.looked(30_000, true);
+    assert_eq!(
+        share.decide(true, now),
+        None,
+        "among all since it was behind"
+    );
+    share.looked(0, false);
+    for _ in 0..100 {
+        share.came();
+        share.came();
+        share.served();
+    }
+    share.looked(300, true);
+    assert_eq!(share.decide(true, now), Some(FIRST));
+}
+
 #[test]
 fn when_it_is_over_all_pass_again() {
     let mut flood = Flood::new(300);

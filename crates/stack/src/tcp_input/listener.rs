@@ -23,7 +23,8 @@ impl TcpInput<'_> {
         payload: &[u8],
         iss_after: Option<SeqNumber>,
     ) {
-        if segment.header.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN {
+        let is_syn = segment.header.flags & (TcpFlags::SYN | TcpFlags::ACK) == TcpFlags::SYN;
+        if is_syn {
             self.responder.limits.syn_came();
         }
         let spread = self.endpoints.demux.hash((local, remote));
@@ -33,8 +34,11 @@ impl TcpInput<'_> {
             found.and_then(|key| Some((key, self.endpoints.sockets.get_mut(key)?)))
         else {
             self.responder.counters.drop_tcp(DropReason::NoConnection);
-            if let Some(reset) = reset_for(segment) {
-                self.responder.send_reset(local, remote, &reset);
+            if let Some(reset) = reset_for(segment)
+                && self.responder.send_reset(local, remote, &reset)
+                && is_syn
+            {
+                self.responder.limits.syn_served();
             }
             return;
         };
