@@ -4,10 +4,13 @@
 mod common;
 
 use common::engines::{alone, run};
+use common::second::Second;
 use common::{Host, TIMEOUT};
 use longshore_hostif::{
-    Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, RING, SocketId, SocketKind,
+    Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Geometry, HostChannel, RING, Request,
+    SocketId, SocketKind,
 };
+use longshore_ring::Doorbell;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -24,10 +27,22 @@ const GEOMETRY: Geometry = Geometry {
 const MANY: u16 = 60_000;
 const FIRST_PORT: u16 = 2_000;
 
-/// A datagram of no bytes to each of the sockets, in one go.
-fn send_to_all(host: &mut Host, sender: SocketId) {
+/// So many sockets, each bound to a port of its own, and one that sends.
+fn sockets(host: &mut Host, count: u16) -> (Vec<SocketId>, SocketId) {
+    let mut bound = |port: u16| {
+        let socket = host.open(SocketKind::Datagram);
+        let at = SocketAddr::new("10.0.0.1".parse().unwrap(), port);
+        host.bind(socket, at).unwrap();
+        socket
+    };
+    let all = (0..count).map(|i| bound(FIRST_PORT + i)).collect();
+    (all, bound(FIRST_PORT - 1))
+}
+
+/// A datagram of no bytes to each of so many sockets, in one go.
+fn send_to_all(host: &mut Host, sender: SocketId, count: u16) {
     let mut records = Vec::new();
-    for i in 0..MANY {
+    for i in 0..count {
         let to = SocketAddr::new("10.0.0.1".parse().unwrap(), FIRST_PORT + i);
         let record = DatagramRecord::new(0, to.into());
         records.extend(record.encode());
@@ -36,10 +51,10 @@ fn send_to_all(host: &mut Host, sender: SocketId) {
 }
 
 /// Takes at most `most` completions; where the streams of which sockets reach by them.
-fn take(host: &mut Host, most: usize, reached: &mut [u64]) -> usize {
+fn take(channel: &mut HostChannel, doorbell: &Doorbell, most: usize, reached: &mut [u64]) -> usize {
     let (mut taken, mut is_more) = (0, false);
     while taken < most
-        && let Some(completion) = host.channel.get().unwrap()
+        && let Some(completion) = channel.get().unwrap()
     {
         taken += 1;
         match completion.expect("the engine makes sense") {
@@ -51,11 +66,21 @@ fn take(host: &mut Host, most: usize, reached: &mut [u64]) -> usize {
             Completion::Done { .. } => {}
         }
     }
-    host.channel.release();
+    channel.release();
     if is_more {
-        host.channel.ask_for_more(&host.doorbell);
+        channel.ask_for_more(doorbell);
     }
     taken
+}
+
+/// Waits until the first datagram for a socket is in its stream.
+fn await_datagram(host: &Host, socket: SocketId) {
+    let began = Instant::now();
+    let directory = host.arena.rcv_directory(socket.index);
+    while directory.entry(0).load(Ordering::Acquire) == 0 {
+        assert!(began.elapsed() < TIMEOUT, "the datagrams do not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -65,30 +90,13 @@ fn a_host_that_stalls_hears_of_sixty_thousand() {
     config.geometry = GEOMETRY;
     let engine = run(config);
     let mut host = Host::new(&engine.path);
-    let sockets: Vec<SocketId> = (0..MANY)
-        .map(|i| {
-            let socket = host.open(SocketKind::Datagram);
-            let at = SocketAddr::new("10.0.0.1".parse().unwrap(), FIRST_PORT + i);
-            host.bind(socket, at).unwrap();
-            socket
-        })
-        .collect();
-    let sender = host.open(SocketKind::Datagram);
-    host.bind(sender, "10.0.0.1:1999".parse().unwrap()).unwrap();
-    let last = sockets[usize::from(MANY) - 1];
-    let has_come = |host: &Host| {
-        let directory = host.arena.rcv_directory(last.index);
-        directory.entry(0).load(Ordering::Acquire) != 0
-    };
+    let (sockets, sender) = sockets(&mut host, MANY);
     host.drain();
-    send_to_all(&mut host, sender);
+    send_to_all(&mut host, sender, MANY);
     let began = Instant::now();
-    while !has_come(&host) {
-        assert!(began.elapsed() < TIMEOUT, "the datagrams do not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    await_datagram(&host, sockets[usize::from(MANY) - 1]);
     // The second finds nobody told of the first, but for those in the ring.
-    send_to_all(&mut host, sender);
+    send_to_all(&mut host, sender, MANY);
     let mut reached = vec![0; GEOMETRY.sockets as usize];
     let (mut taken, mut round) = (0, 0usize);
     let all = 2 * DATAGRAM_HEADER as u64;
@@ -103,7 +111,7 @@ fn a_host_that_stalls_hears_of_sixty_thousand() {
         );
         round += 1;
         let most = [1, 7, 300, RING][round % 4];
-        let got = take(&mut host, most, &mut reached);
+        let got = take(&mut host.channel, &host.doorbell, most, &mut reached);
         taken += got;
         if got == 0 {
             std::thread::sleep(Duration::from_micros(200));
@@ -112,4 +120,48 @@ fn a_host_that_stalls_hears_of_sixty_thousand() {
     // Each was told of both, or of one and then the other; and so often that there is more.
     let most = 2 * usize::from(MANY) + 4 * usize::from(MANY) / 100 + 4 * RING;
     assert!(taken <= most, "{taken} completions for {MANY} sockets");
+}
+
+/// Sockets of two processes, of which the second takes nothing until the first has heard of all:
+/// both of their rings overflow, each by itself.
+#[test]
+fn each_process_hears_of_all_that_it_shares_at_its_own_pace() {
+    const SHARED: u16 = 8 * RING as u16;
+    let dir = tempfile::tempdir().unwrap();
+    let (mut config, _other) = alone(dir.path());
+    config.geometry = GEOMETRY;
+    let engine = run(config);
+    let mut host = Host::new(&engine.path);
+    let (sockets, sender) = sockets(&mut host, SHARED);
+    let mut second = Second::join(&host);
+    let began = Instant::now();
+    for socket in &sockets {
+        let socket = *socket;
+        while second.channel.put(&Request::Subscribe { socket }).is_err() {
+            assert!(began.elapsed() < TIMEOUT, "its requests are not taken");
+            second.channel.publish(&host.doorbell, true);
+            std::thread::yield_now();
+        }
+    }
+    second.channel.publish(&host.doorbell, true);
+    host.drain();
+    send_to_all(&mut host, sender, SHARED);
+    await_datagram(&host, sockets[usize::from(SHARED) - 1]);
+    send_to_all(&mut host, sender, SHARED);
+    let all = 2 * DATAGRAM_HEADER as u64;
+    let Host {
+        channel, doorbell, ..
+    } = &mut host;
+    for (channel, who) in [(channel, "the first"), (&mut second.channel, "the second")] {
+        let mut reached = vec![0; GEOMETRY.sockets as usize];
+        let mut round = 0usize;
+        while sockets.iter().any(|s| reached[s.index as usize] < all) {
+            assert!(began.elapsed() < TIMEOUT, "{who} does not hear of all");
+            round += 1;
+            let most = [1, 7, 300, RING][round % 4];
+            if take(channel, doorbell, most, &mut reached) == 0 {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+    }
 }

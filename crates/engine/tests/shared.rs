@@ -4,36 +4,14 @@ mod common;
 
 use common::Host;
 use common::engines::{joined, sleepy};
-use longshore_hostif::{ChannelState, Completion, HostChannel, Request, SocketId, SocketKind};
-use std::process::{Child, Command};
-use std::sync::atomic::Ordering;
+use common::second::Second;
+use longshore_hostif::{Completion, Request, SocketId, SocketKind};
 
 const LISTENER: &str = "10.0.0.1:80";
 /// Connections of which hardly one is left waiting.
 const MANY: u64 = 50;
 
-/// Another process of the session, which this one speaks for.
-struct Second {
-    channel: HostChannel,
-    process: Child,
-}
-
 impl Second {
-    /// As a child of a fork comes.
-    fn join(host: &Host) -> Self {
-        let process = Command::new("sleep").arg("600").spawn().unwrap();
-        let arena = host.arena.clone();
-        let index = host.channel.index() + 1;
-        let control = arena.control(index);
-        assert!(control.change_state(ChannelState::Free, ChannelState::Claimed));
-        control.reset();
-        control.pid.store(process.id(), Ordering::Release);
-        Self {
-            channel: HostChannel::new(arena, index),
-            process,
-        }
-    }
-
     /// Subscribes, together with what the first has put and not published.
     fn subscribe_with(&mut self, host: &mut Host, socket: SocketId) {
         self.channel.put(&Request::Subscribe { socket }).unwrap();
@@ -60,13 +38,6 @@ impl Second {
         }
         self.channel.release();
         reached
-    }
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -5,6 +5,7 @@
 pub(crate) mod engines;
 pub(crate) mod far;
 pub(crate) mod proxy;
+pub(crate) mod second;
 
 use longshore_hostif::attach::{Joined, Token, join, new_session};
 use longshore_hostif::{
