@@ -238,6 +238,12 @@ scenarios! {
                 .check();
             assert!(report.lines().count() >= 4 && !report.contains("rror"), "{report}");
         }
+        // All of these connect at once.
+        let report = peer
+            .cmd("redis-benchmark")
+            .args(["-h", &ip, "-n", "3000", "-c", "1500", "-q", "-t", "set", "--csv"])
+            .check();
+        assert!(report.contains("SET") && !report.contains("rror"), "{report}");
         assert_eq!(cli(&["llen", "mylist"]).parse::<u64>().expect("a number") % 10_000, 0);
         server.assert_running();
         let _ = peer.cmd("redis-cli").args(["-h", &ip, "shutdown", "nosave"]).run();
