@@ -61,6 +61,13 @@ impl Ipv4Template {
         self.bytes[1]
     }
 
+    /// Whether no router may cut the packets.
+    #[inline]
+    #[must_use]
+    pub const fn dont_fragment(&self) -> bool {
+        self.bytes[6] & 0x40 != 0
+    }
+
     /// The hops that the packets may take.
     #[inline]
     #[must_use]

@@ -29,7 +29,7 @@ pub(crate) struct Service {
     pub(crate) ttl: u8,
     /// DSCP and ECN.
     pub(crate) tos: u8,
-    /// Whether routers must not cut a datagram (segments are never cut).
+    /// Whether no router may cut it (DF in IPv4).
     pub(crate) dont_fragment: bool,
 }
 

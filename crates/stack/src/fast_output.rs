@@ -7,7 +7,7 @@
 
 use crate::address_pair::{AddressPair, Service};
 use crate::bytes::put;
-use crate::link::{Device, IpOutput, Link, tcp_ipv4_header, tcp_ipv6_header};
+use crate::link::{Device, IpOutput, Link, packets, tcp_ipv4_header, tcp_ipv6_header};
 use longshore_frames::{GsoKind, PortError, TxChecksum, TxFrame, TxGso};
 use longshore_net::template::{Ipv4Template, Ipv6Template};
 use longshore_tcp::PlainTransmit;
@@ -32,11 +32,11 @@ enum IpTemplate {
 impl IpTemplate {
     #[inline]
     fn is_of(&self, service: Service) -> bool {
-        let (ttl, tos) = match self {
-            Self::V4(ip) => (ip.ttl(), ip.tos()),
-            Self::V6(ip) => (ip.hop_limit(), ip.traffic_class()),
+        let (ttl, tos, whole) = match self {
+            Self::V4(ip) => (ip.ttl(), ip.tos(), ip.dont_fragment()),
+            Self::V6(ip) => (ip.hop_limit(), ip.traffic_class(), service.dont_fragment),
         };
-        ttl == service.ttl && tos == service.tos
+        ttl == service.ttl && tos == service.tos && whole == service.dont_fragment
     }
 }
 
@@ -125,7 +125,13 @@ impl IpOutput {
         let length = segment.header.len() as u32 + segment.payload_len;
         match &headers.ip {
             IpTemplate::V4(ip) => {
-                let identification = self.next_identification();
+                let identification = match ip.dont_fragment() {
+                    true => self.next_atomic_identification(),
+                    false => {
+                        let gso = Some(segment.mss);
+                        self.next_identification(packets(segment.payload_len as usize, gso).max(1))
+                    }
+                };
                 let write = |to: &mut _| ip.write(to, length, identification);
                 let kind = GsoKind::Tcp4;
                 self.device

@@ -9,7 +9,7 @@ use crate::counters::EngineDrop;
 use crate::handshake::Handshakes;
 use crate::link::net_time;
 use crate::socket::Socket;
-use crate::socket::{ReportedError, Reporter};
+use crate::socket::{OnNarrowPath, ReportedError, Reporter};
 use longshore_net::icmp::{ErrorKind, IcmpError};
 use longshore_tcp::IcmpError as TcpIcmp;
 use longshore_wire::SeqNumber;
@@ -114,10 +114,25 @@ impl IcmpErrors<'_> {
         }
     }
 
+    /// What a sender does as the path to `to` takes less than it has sent.
+    fn reaction_of(&mut self, sender: Sender, to: IpAddr) -> OnNarrowPath {
+        let socket = match sender {
+            Sender::Connection(key, _) => self.handshakes.endpoints.sockets.get_mut(key),
+            Sender::HalfOpen(..) | Sender::Datagrams(_) => None,
+        };
+        socket.map_or(OnNarrowPath::SendAgain, |socket| {
+            socket.options.path.on_narrow_path(to)
+        })
+    }
+
     /// RFC 1191: the path takes less than we sent.
     fn path_mtu_reported(&mut self, reported: &ReportedError<'_>, mtu: u16, sender: Sender) {
         let error = reported.error;
         let (now, to) = (self.handshakes.responder.now, error.destination);
+        let reaction = self.reaction_of(sender, to);
+        if reaction == OnNarrowPath::Nothing {
+            return;
+        }
         let link = &mut *self.handshakes.responder.link;
         let present = link.mtu_to(to, now);
         let had_none = link.pmtu.is_empty();
@@ -133,7 +148,10 @@ impl IcmpErrors<'_> {
             (Sender::Connection(key, _), Some(mss)) => {
                 let sockets = &mut self.handshakes.endpoints.sockets;
                 if let Some(c) = sockets.connection_mut(key) {
-                    c.tcb.segment_size().set_path_mss(mss);
+                    match reaction {
+                        OnNarrowPath::SendAgain => c.tcb.segment_size().set_path_mss(mss),
+                        _ => c.tcb.segment_size().note_path_mss(mss),
+                    }
                     sockets.touch(key);
                 }
             }

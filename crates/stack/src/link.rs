@@ -44,7 +44,7 @@ use longshore_wire::checksum::Partial;
 use longshore_wire::{ethernet, ipv4, ipv6};
 use memberships::Memberships;
 use next_hops::NextHops;
-pub(crate) use packets::{UdpForm, tcp_ipv4_header, tcp_ipv6_header};
+pub(crate) use packets::{UdpForm, packets, tcp_ipv4_header, tcp_ipv6_header};
 use routing::{AddressError, routes};
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr};
@@ -179,9 +179,12 @@ impl Link {
         let addresses = LocalAddresses::new(v4, v6, loopback);
         let routes = routes(v4, addresses.on_link6(), gateways, ethernet)?;
         let hops = NextHops::new(routes, gateways);
-        let identification6 = secrets.number(Purpose::Identification6) as u32;
+        let identifications = (
+            secrets.number(Purpose::Identification4) as u16,
+            secrets.number(Purpose::Identification6) as u32,
+        );
         let mut link = Self {
-            output: IpOutput::new(device, hops, identification6),
+            output: IpOutput::new(device, hops, identifications),
             addresses,
             pmtu: PathMtu::new(),
             fast_open: FastOpenCache::new(),

@@ -75,7 +75,7 @@ impl Socket {
         let Some(addresses) = &AddressPair::new(local.ip(), c.remote.ip()) else {
             return Sent::All;
         };
-        let service = options.headers.service(addresses.to()).without_ecn();
+        let service = options.service(addresses.to()).without_ecn();
         let hop = match link.next_hop_between(addresses, now, counters) {
             hop @ (NextHop::Neighbor(_) | NextHop::Local) => hop,
             // What is taken from the block counts as sent, so nothing is taken.

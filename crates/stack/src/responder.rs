@@ -20,6 +20,10 @@ use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
 use std::net::SocketAddr;
 
+/// Bytes of TCP in a packet of IPv4 that no router ever cuts (RFC 791 section 3.1: 68 bytes with the
+/// header). As in Linux, such a SYN-ACK has DF whatever its listener says.
+const LONGEST_UNCUT: usize = 68 - longshore_wire::ipv4::HEADER_LEN;
+
 /// Sends answers, as far as they may be sent.
 pub(crate) struct Responder<'a> {
     pub(crate) link: &'a mut Link,
@@ -97,7 +101,11 @@ impl<'a> Responder<'a> {
     /// Sends a segment without payload that belongs to no block.
     pub(crate) fn send_bare(&mut self, local: SocketAddr, remote: SocketAddr, header: &TcpHeader) {
         if let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) {
-            let service = self.link.auto.service_to(addresses.to());
+            // As Linux has it for what no socket sends.
+            let service = Service {
+                dont_fragment: true,
+                ..self.link.auto.service_to(addresses.to())
+            };
             self.send_alone(&addresses, service, header);
         }
     }
@@ -125,11 +133,12 @@ impl<'a> Responder<'a> {
         let Some(addresses) = AddressPair::new(local.ip(), remote.ip()) else {
             return;
         };
-        let service = options.headers.service(addresses.to()).without_ecn();
+        let service = options.service(addresses.to()).without_ecn();
         while let Some(segment) = tcb.poll_transmit(self.now, 0) {
             let header = segment.header(local.port(), remote.port());
             self.counters.tcp.retransmissions += u64::from(segment.retransmission);
-            let service = service.marked(segment.ecn as u8);
+            let mut service = service.marked(segment.ecn as u8);
+            service.dont_fragment |= header.header_len() <= LONGEST_UNCUT;
             self.send_alone(&addresses, service, &header);
         }
     }

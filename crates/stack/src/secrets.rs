@@ -45,6 +45,8 @@ pub(crate) enum Purpose {
     Dhcp,
     /// Delays of what is asked of routers.
     Routers,
+    /// The identification of the first packet of IPv4 that may be fragmented.
+    Identification4,
 }
 
 impl Secrets {

@@ -38,7 +38,7 @@ use longshore_hostif::{Moved, SocketId};
 use longshore_tcp::{FastOpenQueue, Instant, Listener, Tcb};
 pub(crate) use low_water::not_sent_of;
 pub(crate) use options::Options;
-pub(crate) use packet_options::DatagramOptions;
+pub(crate) use packet_options::{DatagramOptions, OnNarrowPath};
 pub(crate) use set_option::OptionSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -51,6 +51,7 @@ mod own_endings;
 mod own_ends;
 mod own_waiting;
 mod owners;
+mod path_discovery;
 mod plug;
 mod prediction;
 mod program;

@@ -32,6 +32,18 @@ impl SegmentSize<'_> {
     /// is less than before, larger segments in flight are retransmitted at once, without
     /// a change of the congestion window (RFC 8899 section 3, RFC 1191 section 6.4).
     pub fn set_path_mss(mut self, mss: u16) {
+        self.change_path(mss);
+        self.bound_segments();
+    }
+
+    /// As [`set_path_mss`](Self::set_path_mss), where routers may cut what is in flight: larger
+    /// segments among it are not retransmitted for that.
+    pub fn note_path_mss(mut self, mss: u16) {
+        self.change_path(mss);
+        self.update_mss();
+    }
+
+    fn change_path(&mut self, mss: u16) {
         let mss = mss.max(MIN_MSS);
         if mss != self.snd.path_mss() {
             self.snd.set_path_mss(mss);
@@ -48,7 +60,6 @@ impl SegmentSize<'_> {
                 self.flight.round_trip.cancel(self.congestion);
             }
         }
-        self.bound_segments();
     }
 
     /// TCP_MAXSEG on a connection: bounds the MSS for sending; 0 for no bound.
@@ -61,13 +72,17 @@ impl SegmentSize<'_> {
     /// A bound on the segment size has changed.
     pub(crate) fn bound_segments(&mut self) {
         let old = self.snd.mss();
-        self.snd.update_mss();
-        self.congestion.controller.set_mss(self.snd.mss());
+        self.update_mss();
         if self.snd.mss() < old && self.snd.in_flight() > 0 && self.state.is_synchronized() {
             self.flight.retransmit_for_smaller_mss(self.snd);
             // What is to be retransmitted ends header prediction.
             *self.prediction = Prediction::OFF;
         }
+    }
+
+    fn update_mss(&mut self) {
+        self.snd.update_mss();
+        self.congestion.controller.set_mss(self.snd.mss());
     }
 }
 

@@ -74,7 +74,7 @@ static const struct row {
     {IPPROTO_IP, IP_RETOPTS, ALL, ENOPROTOOPT, 1},
     {IPPROTO_IP, IP_PKTINFO, TCP, HINT, 1},
     {IPPROTO_IP, IP_PKTINFO, UDP, DONE, 1}, /* datagram: packet_information */
-    {IPPROTO_IP, IP_MTU_DISCOVER, TCP, HINT, IP_PMTUDISC_DO},
+    {IPPROTO_IP, IP_MTU_DISCOVER, TCP, DONE, IP_PMTUDISC_PROBE}, /* options: segments_that_routers_may_cut */
     {IPPROTO_IP, IP_MTU_DISCOVER, UDP, DONE, IP_PMTUDISC_DO}, /* departures: not_to_be_cut */
     {IPPROTO_IP, IP_RECVERR, ALL, DONE, 1},
     {IPPROTO_IP, IP_RECVTTL, TCP, HINT, 1},
@@ -104,7 +104,7 @@ static const struct row {
     {IPPROTO_IPV6, IPV6_UNICAST_HOPS, V6, DONE, 33},
     {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, U6, DONE, 5},
     {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, U6, DONE, 0},
-    {IPPROTO_IPV6, IPV6_MTU_DISCOVER, T6, HINT, IPV6_PMTUDISC_DO},
+    {IPPROTO_IPV6, IPV6_MTU_DISCOVER, T6, DONE, IPV6_PMTUDISC_INTERFACE}, /* about errors of routers alone */
     {IPPROTO_IPV6, IPV6_MTU_DISCOVER, U6, DONE, IPV6_PMTUDISC_DO},
     {IPPROTO_IPV6, IPV6_MTU, T6, HINT, 1400},
     {IPPROTO_IPV6, IPV6_MTU, U6, ENOPROTOOPT, 1400}, /* the least: departures: cut_to_the_least_mtu */

@@ -823,6 +823,76 @@ static void ip_values(void) {
   IS(option(d, IPPROTO_IP, IP_PKTINFO), 1);
 }
 
+/* The segments that come from a port, until it resets its connection: each may be cut by routers, or
+ * none, but for a SYN-ACK, which is too short for that; and those that may be have identifications of
+ * their own. */
+static void segments_may_be_cut(int raw, struct sockaddr_in from, int may) {
+  enum { SYN = 2, RST = 4, ACK = 16 };
+  uint16_t ids[64];
+  for (int count = 0;;) {
+    static unsigned char p[65536];
+    OK(ready(raw, POLLIN, 10000) & POLLIN);
+    SYS(recv(raw, p, sizeof p, 0));
+    unsigned char *tcp = p + (p[0] & 15) * 4;
+    if (memcmp(p + 12, &from.sin_addr, 4) || memcmp(tcp, &from.sin_port, 2))
+      continue;
+    int flags = tcp[13], cut = may && (flags & (SYN | ACK)) != (SYN | ACK);
+    if ((p[6] & 0x40 ? 0 : 1) != cut)
+      FAIL("flags of IP %02x of a segment with flags %02x", p[6], flags);
+    if (cut) {
+      ids[count] = p[4] << 8 | p[5];
+      for (int i = 0; i < count; i++)
+        OK(ids[i] != ids[count]);
+      OK(++count < 64);
+    }
+    if (flags & RST)
+      return;
+  }
+}
+
+/* IP_MTU_DISCOVER of a stream: whether its segments forbid routers to cut them (DF). */
+static void segments_that_routers_may_cut(void) {
+  static const int may[] = {
+      [IP_PMTUDISC_DONT] = 1,  [IP_PMTUDISC_PROBE] = 1, [IP_PMTUDISC_INTERFACE] = 1,
+      [IP_PMTUDISC_OMIT] = 1,
+  };
+  int raw = -1, bad = 6;
+  if (far_in_kernel())
+    raw = SYS(syscall(SYS_socket, AF_INET, SOCK_RAW, IPPROTO_TCP));
+  for (int how = IP_PMTUDISC_DONT; how <= IP_PMTUDISC_OMIT; how++)
+    for (int accepts = 0; accepts < 2; accepts++) {
+      char buf[5];
+      int mine, far;
+      if (accepts) {
+        int listener = my_listener(1);
+        set(listener, IPPROTO_IP, IP_MTU_DISCOVER, how);
+        SYS(far_connect(far = far_socket(SOCK_STREAM), name_of(listener)));
+        mine = SYS(accept(listener, 0, 0));
+        SYS(close(listener));
+      } else {
+        int listener = far_listener(1);
+        struct sockaddr_in to = far_name(listener);
+        set(mine = SYS(socket(AF_INET, SOCK_STREAM, 0)), IPPROTO_IP, IP_MTU_DISCOVER, how);
+        SYS(connect(mine, A(to)));
+        far = far_accept(listener);
+        SYS(close(listener));
+      }
+      IS(option(mine, IPPROTO_IP, IP_MTU_DISCOVER), how);
+      FAILS(setsockopt(mine, IPPROTO_IP, IP_MTU_DISCOVER, &bad, sizeof bad), EINVAL);
+      for (int i = 0; i < 3; i++) {
+        send_all(mine, "hello", 5);
+        receive_all(far, buf, 5);
+      }
+      struct sockaddr_in from = name_of(mine);
+      struct linger at_once = {.l_onoff = 1};
+      SYS(setsockopt(mine, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+      SYS(close(mine));
+      if (raw >= 0)
+        segments_may_be_cut(raw, from, may[how]);
+      SYS(close(far));
+    }
+}
+
 static void what_is_wrong(void) {
   int fd = tcp(), value = 1;
   socklen_t n = sizeof value;
@@ -902,6 +972,7 @@ const struct check CHECKS[] = {
     {"deferred_accept_has_an_end", deferred_accept_has_an_end},
     {"deferred_and_closed", deferred_and_closed},
     {"ip_values", ip_values},
+    {"segments_that_routers_may_cut", segments_that_routers_may_cut},
     {"what_is_wrong", what_is_wrong},
     {"short_buffer_is_cut", short_buffer_is_cut},
     {"keepalive_finds_the_dead", keepalive_finds_the_dead},

@@ -145,9 +145,10 @@ pub enum OptionName {
     /// IP_MULTICAST_ALL: off from the start where the socket is of IPv6, as in Linux. Before
     /// interface version 22, and on from the start, for the groups of both versions.
     GroupAll = 31,
-    /// IP_MTU_DISCOVER, of a datagram socket: whose errors it is told of.
+    /// IP_MTU_DISCOVER, by the numbers of [`PathMtu`](crate::PathMtu). Of a datagram socket: whose
+    /// errors it is told of. Of a stream: whether routers may cut its segments.
     PathMtu = 32,
-    /// IPV6_MTU_DISCOVER, the same.
+    /// IPV6_MTU_DISCOVER, the same; of a stream, whether routers are believed that take less.
     PathMtu6 = 33,
     /// TCP_NOTSENT_LOWAT, bytes; 0 for none.
     NotSentLowat = 34,

@@ -216,7 +216,7 @@ const fn handed_on(level: c_int, name: c_int) -> Known {
 }
 
 /// Options of TCP.
-const STREAM: [Known; 39] = [
+const STREAM: [Known; 41] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
     number(IP6, libc::IPV6_TCLASS, 9, O::TrafficClass, true),
     number(IP, libc::IP_TTL, 10, O::TimeToLive, true),
@@ -270,10 +270,12 @@ const STREAM: [Known; 39] = [
     handed_on(IP, libc::IP_RECVTOS),
     handed_on(IP, libc::IP_FREEBIND),
     handed_on(IP, libc::IP_BIND_ADDRESS_NO_PORT),
-    handed_on(IP, libc::IP_MTU_DISCOVER),
+    number(IP, libc::IP_MTU_DISCOVER, 22, O::PathMtu, true),
+    number(IP6, libc::IPV6_MTU_DISCOVER, 22, O::PathMtu6, true),
     handed_on(IP, libc::IP_MULTICAST_LOOP),
     handed_on(IP, UNICAST_INTERFACE.name),
     handed_on(IP6, UNICAST_INTERFACE6.name),
+    handed_on(IP6, libc::IPV6_DONTFRAG),
     handed_on(IP6, libc::IPV6_RECVPKTINFO),
     handed_on(IP6, libc::IPV6_RECVHOPLIMIT),
     handed_on(IP6, libc::IPV6_RECVTCLASS),

@@ -125,8 +125,8 @@ fn of_ipv6(stream: bool, name: c_int) -> Option<c_int> {
         libc::IPV6_FREEBIND => None,
         // Looked at where an address has a label.
         known::IPV6_FLOWINFO_SEND => None,
-        // A segment is never cut.
-        libc::IPV6_MTU_DISCOVER | libc::IPV6_DONTFRAG | libc::IPV6_MTU if stream => None,
+        // Of datagrams that are cut here: a segment never is.
+        libc::IPV6_MTU if stream => None,
         libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP => None,
         known::MCAST_JOIN_GROUP | known::MCAST_LEAVE_GROUP => None,
         // Of datagram sockets: the kernel says so, or keeps what a stream has no use for.

@@ -34,30 +34,48 @@ pub(crate) struct IpOutput {
     pub(crate) hops: NextHops,
     /// Packets to ourselves, on their way in again.
     pub(crate) own: VecDeque<OwnPacket>,
+    /// That of the last IPv4 packet that no router may cut (an atomic one, RFC 6864).
+    atomic: u16,
     /// Those of the last packets of both versions that may be fragmented.
     identification: u16,
     identification6: u32,
 }
 
 impl IpOutput {
-    /// `identification6` is that of the last packet of IPv6 in fragments, as if there had been one.
-    pub(super) fn new(device: Device, hops: NextHops, identification6: u32) -> Self {
+    /// The identifications are those of the last packets that could be fragmented, of IPv4 and of
+    /// IPv6, as if there had been any.
+    pub(super) fn new(
+        device: Device,
+        hops: NextHops,
+        (identification, identification6): (u16, u32),
+    ) -> Self {
         Self {
             device,
             hops,
             own: VecDeque::new(),
-            identification: 1,
+            atomic: 1,
+            identification,
             identification6,
         }
     }
 
     // ---- Of IPv4. ----
 
-    /// The identification of the next IPv4 packet that may be fragmented.
+    /// The identification of the next IPv4 packet that no router may cut. It tells nobody anything;
+    /// some peers merge packets of which each has the next.
     #[inline]
-    pub(crate) fn next_identification(&mut self) -> u16 {
-        self.identification = self.identification.wrapping_add(1);
-        self.identification
+    pub(crate) fn next_atomic_identification(&mut self) -> u16 {
+        self.atomic = self.atomic.wrapping_add(1);
+        self.atomic
+    }
+
+    /// The identification of the next IPv4 packet that may be fragmented, or of the first of so many
+    /// that a port makes of one, which have those that follow. Those that may not be are not counted
+    /// here, so that none comes again sooner than it has to (RFC 6864 section 4.3).
+    pub(crate) fn next_identification(&mut self, packets: usize) -> u16 {
+        let first = self.identification.wrapping_add(1);
+        self.identification = self.identification.wrapping_add(packets as u16);
+        first
     }
 
     /// Sends an IPv4 packet. `buffer` has the transport header from

@@ -83,8 +83,8 @@ impl IpOutput {
         }
     }
 
-    /// Sends a TCP segment; never to be fragmented (RFC 1191). `gso` is the payload of
-    /// each segment that the port is to cut it into.
+    /// Sends a TCP segment, which is not longer than its path takes (RFC 1191). `gso` is the payload
+    /// of each segment that the port is to cut it into.
     #[inline]
     pub(crate) fn send_segment(
         &mut self,
@@ -99,7 +99,10 @@ impl IpOutput {
             AddressPair::V4 { from, to } => {
                 let len: usize = payload.iter().map(|p| p.len()).sum();
                 let payload_len = ipv4::payload_len(header.header_len() + len);
-                let identification = self.next_identification();
+                let identification = match service.dont_fragment {
+                    true => self.next_atomic_identification(),
+                    false => self.next_identification(packets(len, gso)),
+                };
                 let ip = tcp_ipv4_header(from, to, service, payload_len, identification);
                 self.send_tcp(&ip, hop, header, payload, gso)
             }
@@ -169,10 +172,16 @@ impl IpOutput {
                 if form == UdpForm::Unsummed {
                     transport.checksum_at = NO_CHECKSUM;
                 }
+                let len: usize = payload.iter().map(|p| p.len()).sum();
+                let size = transport.gso.map(|(_, size)| size);
+                let identification = match service.dont_fragment {
+                    true => self.next_atomic_identification(),
+                    false => self.next_identification(packets(len, size)),
+                };
                 let ip = Ipv4Header {
                     tos: service.tos,
                     payload_len: transport.len() as u16,
-                    identification: self.next_identification(),
+                    identification,
                     dont_fragment: service.dont_fragment,
                     more_fragments: false,
                     fragment_offset: 0,
@@ -204,8 +213,13 @@ pub(crate) enum UdpForm {
     Train(u16),
 }
 
-/// The IP header of a TCP segment. Never to be fragmented (RFC 1191); the identification is only
-/// for peers that care.
+/// How many packets a port makes of so many bytes of payload, cut into pieces of `gso`, if they are.
+pub(crate) fn packets(len: usize, gso: Option<u16>) -> usize {
+    gso.map_or(1, |size| len.div_ceil(usize::from(size.max(1))))
+}
+
+/// The IP header of a TCP segment. If no router may cut it, the identification is only for peers
+/// that care (RFC 6864 section 4.1).
 pub(crate) fn tcp_ipv4_header(
     source: Ipv4Addr,
     destination: Ipv4Addr,
@@ -217,7 +231,7 @@ pub(crate) fn tcp_ipv4_header(
         tos: service.tos,
         payload_len,
         identification,
-        dont_fragment: true,
+        dont_fragment: service.dont_fragment,
         more_fragments: false,
         fragment_offset: 0,
         ttl: service.ttl,

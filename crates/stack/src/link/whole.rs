@@ -62,7 +62,7 @@ impl IpOutput {
             bytes: message,
             ..
         } = *message;
-        let identification = self.next_identification();
+        let identification = self.next_identification(1);
         for part in fragments(message.len(), mtu) {
             let Some(bytes) = message.get(part.offset..part.offset + part.len) else {
                 return;

@@ -92,10 +92,11 @@ impl Socket {
             (IpAddr::V4(_), _) => datagrams.peer.map_or(0, |peer| peer.port()),
             (IpAddr::V6(_), port) => port,
         };
-        let mtu = match options.honors_path(to.0) || link.addresses.contains(to.0) {
-            true => link.mtu_to(to.0, reporter.now),
-            false => link.link_mtu(to.0),
-        };
+        let mtu =
+            match self.options.path.counts_for_datagrams(to.0) || link.addresses.contains(to.0) {
+                true => link.mtu_to(to.0, reporter.now),
+                false => link.link_mtu(to.0),
+            };
         let report = ErrorReport {
             errno: EMSGSIZE,
             kind: 0,
@@ -122,7 +123,8 @@ impl Socket {
         let asked = options.asks_for_errors(reported.error.destination);
         let hard = match reported.error.kind {
             ErrorKind::FragmentationNeeded { .. } => {
-                options.reports_path(reported.error.destination)
+                let to = reported.error.destination;
+                self.options.path.reports_to_datagrams(to)
             }
             kind => kind.is_hard(),
         };

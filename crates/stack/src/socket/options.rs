@@ -2,7 +2,8 @@
 //!
 //! Owns [`Options`]; `packet_options` has those of its parts that are about IP and UDP.
 
-use super::packet_options::{DatagramOptions, HeaderOptions};
+use super::packet_options::{DatagramOptions, HeaderOptions, PathOptions};
+use crate::address_pair::Service;
 use crate::demux::Reuse;
 use crate::request_error::RequestError;
 use longshore_hostif::{BlockFlags, Interface, OpenFlags, OptionName};
@@ -40,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) receive_buffer: u32,
     /// What the packets of a connection have in their headers: datagrams bring their own.
     pub(crate) headers: HeaderOptions,
+    /// What is done with packets that their paths do not take.
+    pub(crate) path: PathOptions,
     /// What is done with datagrams.
     pub(crate) datagrams: DatagramOptions,
 }
@@ -68,6 +71,7 @@ impl Options {
             send_fixed: false,
             receive_buffer: longshore_hostif::RECEIVE_BUFFER,
             headers: HeaderOptions::default(),
+            path: PathOptions::default(),
             datagrams: DatagramOptions::new(flags.contains(OpenFlags::IPV6)),
         }
     }
@@ -129,11 +133,10 @@ impl Options {
             O::Linger2 => self.tcp.fin_wait_ms = millis(number),
             O::SynCount => self.tcp.retries.syn = small(number.max(1)),
             O::WindowClamp => self.tcp.rcv.window_clamp = number,
+            O::PathMtu | O::PathMtu6 => self.path.set(name, number),
             O::UdpGro
             | O::GroupAll
             | O::GroupAll6
-            | O::PathMtu
-            | O::PathMtu6
             | O::Stamped
             | O::ReceiveErrors
             | O::ReceiveErrors6 => self.datagrams.set(name, number),
@@ -193,6 +196,12 @@ impl Options {
             ipv6: remote.is_ipv6(),
             ..self.tcp
         }
+    }
+
+    /// What a connection's packets to `to` are to have in their headers.
+    #[inline]
+    pub(crate) fn service(&self, to: IpAddr) -> Service {
+        self.headers.service(to, self.path.keeps_segments_whole())
     }
 
     /// The destination of a socket with these options that names `peer`: an IPv4 address, if

@@ -1,7 +1,8 @@
 //! Options of a socket that are about IP and UDP: what its packets have in their headers, and
 //! what is done with its datagrams.
 //!
-//! Owns [`HeaderOptions`] and [`DatagramOptions`], parts of [`Options`](super::Options).
+//! Owns [`HeaderOptions`], [`PathOptions`] and [`DatagramOptions`], parts of
+//! [`Options`](super::Options).
 
 use crate::address_pair::{DEFAULT_TTL, Service};
 use longshore_hostif::{OptionName, PathMtu};
@@ -46,9 +47,9 @@ impl HeaderOptions {
         self.hops6 = hops;
     }
 
-    /// What a connection's packets to `to` are to have.
+    /// What a connection's packets to `to` are to have, which routers may cut or not.
     #[inline]
-    pub(crate) fn service(&self, to: IpAddr) -> Service {
+    pub(super) fn service(&self, to: IpAddr, dont_fragment: bool) -> Service {
         let (ttl, tos) = match to {
             IpAddr::V4(_) => (self.ttl, self.tos),
             IpAddr::V6(_) => (self.hops6, self.class6),
@@ -56,7 +57,86 @@ impl HeaderOptions {
         Service {
             ttl,
             tos,
-            dont_fragment: true,
+            dont_fragment,
+        }
+    }
+}
+
+/// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER: what is done with packets that their paths do not take.
+/// Both in a byte, since there may be many sockets: IPv4's in the lower half.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PathOptions(u8);
+
+impl Default for PathOptions {
+    fn default() -> Self {
+        let usual = PathMtu::default() as u8;
+        Self(usual << 4 | usual)
+    }
+}
+
+/// What a connection does as a router says that its path takes less than it was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnNarrowPath {
+    /// What is in flight is sent again at once, in smaller segments (RFC 1191 section 6.4).
+    SendAgain,
+    /// What is sent from then on is smaller.
+    SendLess,
+    /// Nothing: the router is not believed.
+    Nothing,
+}
+
+impl PathOptions {
+    /// Sets one.
+    pub(super) fn set(&mut self, name: OptionName, value: u32) {
+        match name {
+            OptionName::PathMtu => self.0 = self.0 & 0xf0 | PathMtu::from_raw(value) as u8,
+            OptionName::PathMtu6 => self.0 = self.0 & 0xf | (PathMtu::from_raw(value) as u8) << 4,
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn v4(self) -> PathMtu {
+        PathMtu::from_raw(self.0.into())
+    }
+
+    fn v6(self) -> PathMtu {
+        PathMtu::from_raw((self.0 >> 4).into())
+    }
+
+    /// Whether no router may cut the segments of a connection (DF). As in Linux they may be cut if
+    /// its program looks for the path's MTU itself (IP_PMTUDISC_PROBE), other than datagrams.
+    #[inline]
+    pub(super) fn keeps_segments_whole(&self) -> bool {
+        matches!(self.v4(), PathMtu::Want | PathMtu::Do)
+    }
+
+    /// What a connection to `to` does as its path takes less, as in Linux: `tcp_v4_mtu_reduced` has
+    /// the route changed whatever the socket says, and so the segments that follow;
+    /// `tcp_v6_err` asks the socket first.
+    pub(crate) fn on_narrow_path(&self, to: IpAddr) -> OnNarrowPath {
+        use PathMtu::{Dont, Interface, Omit};
+        match to {
+            IpAddr::V4(_) if matches!(self.v4(), Dont | Interface | Omit) => OnNarrowPath::SendLess,
+            IpAddr::V6(_) if matches!(self.v6(), Interface | Omit) => OnNarrowPath::Nothing,
+            _ => OnNarrowPath::SendAgain,
+        }
+    }
+
+    /// Whether a datagram that its path does not take whole is an error to the program: in
+    /// IPv4 unless it leaves the path alone, in IPv6 if it wants nothing cut, as in Linux.
+    pub(crate) fn reports_to_datagrams(&self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(_) => self.v4() != PathMtu::Dont,
+            IpAddr::V6(_) => self.v6() == PathMtu::Do,
+        }
+    }
+
+    /// Whether what was learnt of the path to `to` counts for datagrams that are sent there.
+    pub(crate) fn counts_for_datagrams(&self, to: IpAddr) -> bool {
+        match to {
+            IpAddr::V4(_) => self.v4().honors_path_mtu(),
+            IpAddr::V6(_) => self.v6().honors_path_mtu(),
         }
     }
 }
@@ -69,9 +149,6 @@ pub(crate) struct DatagramOptions {
     /// IP_MULTICAST_ALL and IPV6_MULTICAST_ALL.
     group_all: bool,
     group_all6: bool,
-    /// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER.
-    path_mtu: PathMtu,
-    path_mtu6: PathMtu,
     /// SO_TIMESTAMP and the others like it.
     stamped: bool,
     /// IP_RECVERR and IPV6_RECVERR.
@@ -87,8 +164,6 @@ impl DatagramOptions {
             // As in Linux.
             group_all: !ipv6,
             group_all6: true,
-            path_mtu: PathMtu::default(),
-            path_mtu6: PathMtu::default(),
             stamped: false,
             receive_errors: false,
             receive_errors6: false,
@@ -102,8 +177,6 @@ impl DatagramOptions {
             OptionName::UdpGro => self.gro = on,
             OptionName::GroupAll => self.group_all = on,
             OptionName::GroupAll6 => self.group_all6 = on,
-            OptionName::PathMtu => self.path_mtu = PathMtu::from_raw(value),
-            OptionName::PathMtu6 => self.path_mtu6 = PathMtu::from_raw(value),
             OptionName::Stamped => self.stamped = on,
             OptionName::ReceiveErrors => self.receive_errors = on,
             OptionName::ReceiveErrors6 => self.receive_errors6 = on,
@@ -128,23 +201,6 @@ impl DatagramOptions {
     /// Whether they are stamped when they arrive.
     pub(crate) fn is_stamped(&self) -> bool {
         self.stamped
-    }
-
-    /// Whether one that its path does not take whole is an error to the program: in
-    /// IPv4 unless it leaves the path alone, in IPv6 if it wants nothing cut, as in Linux.
-    pub(crate) fn reports_path(&self, to: IpAddr) -> bool {
-        match to {
-            IpAddr::V4(_) => self.path_mtu != PathMtu::Dont,
-            IpAddr::V6(_) => self.path_mtu6 == PathMtu::Do,
-        }
-    }
-
-    /// Whether what was learnt of the path to `to` counts for what is sent there.
-    pub(crate) fn honors_path(&self, to: IpAddr) -> bool {
-        match to {
-            IpAddr::V4(_) => self.path_mtu.honors_path_mtu(),
-            IpAddr::V6(_) => self.path_mtu6.honors_path_mtu(),
-        }
     }
 
     /// Whether the program has asked for all errors about what it sends to `to`.

@@ -59,3 +59,27 @@ fn an_unchanged_path_loses_nothing() {
         assert_eq!(s.tcb.flight.scoreboard.lost(), lost, "{mss}");
     }
 }
+
+/// Where routers may cut what is in flight, it is not sent again; what follows is smaller, and so is
+/// what is lost.
+#[test]
+fn a_path_that_cuts_loses_nothing() {
+    let mut s = Script::established();
+    s.writes(3_000);
+    s.sent();
+    s.tcb.segment_size().note_path_mss(600);
+    assert_eq!(s.tcb.flight.scoreboard.lost(), 0);
+    s.silent();
+    assert_eq!(s.tcb.mss(), 600);
+    s.writes(1_200);
+    let sent = s.sent();
+    assert_eq!(sent.iter().map(|t| t.payload_len()).sum::<usize>(), 1_200);
+    assert!(
+        sent.iter()
+            .all(|t| t.payload_len() <= 600 && !t.retransmission)
+    );
+    s.until_timer();
+    s.until_timer();
+    let sent = s.sent();
+    assert!(!sent.is_empty() && sent.iter().all(|t| t.payload_len() <= 600));
+}

@@ -187,7 +187,7 @@ fn headers_are_of_one_version_each() {
     use OptionName as O;
     let (four, six) = ([10, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into());
     let of = |options: &Options, to| {
-        let service = options.headers.service(to);
+        let service = options.service(to);
         (service.ttl, service.tos)
     };
     let mut options = Options::new(OpenFlags::empty());
@@ -219,7 +219,7 @@ fn errors_of_datagrams_are_asked_for_by_version() {
     let (four, six) = ([10, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into());
     let mut options = Options::new(OpenFlags::empty());
     let asks = |options: &Options, to| options.datagrams.asks_for_errors(to);
-    let path = |options: &Options, to| options.datagrams.reports_path(to);
+    let path = |options: &Options, to| options.path.reports_to_datagrams(to);
     assert!(!asks(&options, four) && !asks(&options, six));
     options.set(O::ReceiveErrors, 1);
     assert!(asks(&options, four) && !asks(&options, six));
