@@ -1,8 +1,10 @@
 //! The addresses of a socket: its own, that of its peer, and which others those let it reach.
 
+use crate::any_address;
 use crate::errors::SocketError;
 use crate::holds::Socket;
-use longshore_hostif::{Address, BlockFlags, Request, SocketState};
+use crate::more_bits;
+use longshore_hostif::{Address, BlockFlags, OptionName, Request, SocketState};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -43,7 +45,8 @@ impl<'a> Addresses<'a> {
         peer.ok_or(SocketError::Refused(Errno::NOTCONN))
     }
 
-    /// Binds it; port 0 asks for one. Returns the address it has now.
+    /// Binds it; port 0 asks for one, or for none (IP_BIND_ADDRESS_NO_PORT). Returns the address it
+    /// has now.
     ///
     /// # Errors
     /// The engine's reason (EADDRINUSE, EADDRNOTAVAIL, EINVAL if it is bound).
@@ -63,10 +66,64 @@ impl<'a> Addresses<'a> {
         let answer = answer.inspect_err(|e| self.forget_after(*e))?;
         let block = self.socket.block();
         block.set_local(answer.address);
+        let is_without = answer.address.get().is_some_and(|local| local.port() == 0);
+        if is_without {
+            flags &= BlockFlags::ADDRESS_GIVEN;
+            self.socket.set_more_bits(more_bits::WITHOUT_PORT);
+        } else {
+            self.socket.clear_more_bits(more_bits::WITHOUT_PORT);
+        }
         // What was kept of the socket in whose place it is.
         block.clear_flags(BlockFlags::ADDRESS_GIVEN | BlockFlags::PORT_GIVEN);
         block.set_flags(flags);
         answer.address.get().ok_or(SocketError::Broken)
+    }
+
+    /// Binds one that is not bound to any port, at the address that its program has chosen for it, if
+    /// it has: also one whose program wants no port yet (IP_BIND_ADDRESS_NO_PORT).
+    ///
+    /// # Errors
+    /// As of [`bind`](Self::bind).
+    pub fn bind_to_any_port(self) -> Result<(), SocketError> {
+        let is_alone = self.socket.more_bits() & more_bits::ADDRESS_ALONE != 0;
+        let any = any_address(self.socket.is_v6());
+        let ip = self.given_address().unwrap_or(any.ip());
+        if is_alone {
+            self.socket.options().set(OptionName::AddressAlone, 0)?;
+        }
+        let bound = self.bind(SocketAddr::new(ip, 0));
+        if is_alone {
+            self.socket.options().set(OptionName::AddressAlone, 1)?;
+        }
+        bound.map(|_| ())
+    }
+
+    /// A stream that is to connect and has no port, does so from the address that its program has
+    /// chosen, if it has: the engine is told of it, unless it knows. The port is that of the
+    /// connection, with an older engine any.
+    ///
+    /// # Errors
+    /// As of [`bind`](Self::bind).
+    pub fn keep_address(self) -> Result<(), SocketError> {
+        let Some(ip) = self.given_address().filter(|_| !self.is_bound()) else {
+            return Ok(());
+        };
+        if !self.socket.host.binds_addresses_alone() {
+            return self.bind_to_any_port();
+        }
+        let bits = self.socket.more_bits();
+        if bits & more_bits::WITHOUT_PORT != 0 {
+            return Ok(());
+        }
+        let is_alone = bits & more_bits::ADDRESS_ALONE != 0;
+        if !is_alone {
+            self.socket.options().set(OptionName::AddressAlone, 1)?;
+        }
+        let kept = self.bind(SocketAddr::new(ip, 0));
+        if !is_alone {
+            self.socket.options().set(OptionName::AddressAlone, 0)?;
+        }
+        kept.map(|_| ())
     }
 
     /// It was not bound, for this reason. Where others have the port, Linux has taken its address

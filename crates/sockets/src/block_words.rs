@@ -69,6 +69,10 @@ pub mod more_bits {
     pub const BY_LOOPBACK: u64 = 1 << 19;
     /// It is bound to the engine's link.
     pub const BY_LINK: u64 = 1 << 31;
+    /// IP_BIND_ADDRESS_NO_PORT is on.
+    pub const ADDRESS_ALONE: u64 = 1 << 32;
+    /// It is bound to an address without a port, and the engine knows.
+    pub const WITHOUT_PORT: u64 = 1 << 33;
     /// From this bit on, what SO_TIMESTAMPING is set to (`posix` says how).
     pub const TIMESTAMPING_SHIFT: u32 = 16;
     /// All of these bits, between which the two above stand.

@@ -285,10 +285,15 @@ impl<'a> Datagrams<'a> {
     /// The engine's.
     pub fn bind_to_send(self) -> Result<(), SocketError> {
         if !self.socket.block().flags().contains(BlockFlags::BOUND) {
-            let addresses = self.socket.addresses();
-            let any = any_address(self.socket.is_v6());
-            let ip = addresses.given_address().unwrap_or(any.ip());
-            addresses.bind(SocketAddr::new(ip, 0))?;
+            // As Linux has it, of what `bind` calls an address in use.
+            let none_left = |e| match e {
+                SocketError::Refused(Errno::ADDRINUSE) => SocketError::Refused(Errno::AGAIN),
+                e => e,
+            };
+            self.socket
+                .addresses()
+                .bind_to_any_port()
+                .map_err(none_left)?;
         }
         Ok(())
     }

@@ -78,6 +78,11 @@ impl Host {
         self.session.agreed().sends_unsummed()
     }
 
+    /// Whether a socket may be bound to an address without a port (IP_BIND_ADDRESS_NO_PORT).
+    pub fn binds_addresses_alone(&self) -> bool {
+        self.session.agreed().binds_addresses_alone()
+    }
+
     /// Whether what is bound to the wildcard is the engine's alone, and not the kernel's, too.
     pub fn is_alone(&self) -> bool {
         self.session.is_alone()

@@ -165,7 +165,7 @@ fn an_engine_is_told_what_its_version_has() {
         (17, Name::AcceptOnData, 3),
         (21, Name::PortOf, 0),
     ];
-    for version in [13, 14, 15, 16, 17, 20, 21, 22, 23] {
+    for version in [13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 25] {
         let (engine, _directory) = of_version(version);
         let (a, b) = Engine::pair(engine.join());
         let socket = a.socket();
@@ -180,6 +180,7 @@ fn an_engine_is_told_what_its_version_has() {
         assert_eq!(socket.options().distinguishes_groups(), version >= 22);
         assert_eq!(socket.host().distinguishes_interfaces(), version >= 23);
         assert_eq!(socket.host().sends_unsummed(), version >= 24);
+        assert_eq!(socket.host().binds_addresses_alone(), version >= 25);
         socket.options().set(Name::KeepCount, 9).unwrap();
         let (index, other) = (socket.id().index, b.socket().id().encode());
         let mut expected: Vec<_> = all

@@ -68,6 +68,9 @@ impl Binding<'_> {
             socket.bound.take_local();
             self.demux.tcp.release(taken.port(), key);
         }
+        if local.port() == 0 && socket.options.address_alone {
+            return Ok(socket.bind_alone(kind, local));
+        }
         if local.port() == 0 {
             let port = self.any_port(kind, key, local.ip(), (reuse, v6_only));
             local.set_port(port.ok_or(RequestError::AddressInUse)?);
@@ -90,9 +93,7 @@ impl Binding<'_> {
         // What is over gives back the port of its connection alone.
         let chosen = if is_over { Given::of(local) } else { given };
         socket.bound.bind(local, chosen);
-        // As Linux has it, and says so: with an address of IPv6 it is for IPv6 alone, also once the
-        // port has gone.
-        socket.options.v6_only |= local.is_ipv6() && !local.ip().is_unspecified();
+        socket.be_of_version(local);
         if kind == SocketKind::Datagram {
             socket.kind.become_datagram();
         }
@@ -186,13 +187,13 @@ impl Binding<'_> {
                 IpAddr::V6(_) => RequestError::Unreachable,
             });
         }
-        let port = match bound {
-            Some(bound) => bound.port(),
-            None => {
+        let port = match bound.map_or(0, |bound| bound.port()) {
+            0 => {
                 let seed = ("port", ip, remote, key, self.now.0);
                 let port = self.demux.pick_port(seed, ip, remote);
                 port.ok_or(RequestError::NoPortLeft)?
             }
+            port => port,
         };
         Ok(SocketAddr::new(ip, port))
     }
@@ -243,6 +244,29 @@ impl Binding<'_> {
         };
         let shown = socket.stay_datagram(key, (was, now), &mut self.demux.udp);
         Ok(as_family(shown, v6))
+    }
+}
+
+impl Socket {
+    /// Binds it to this address, without a port.
+    fn bind_alone(&mut self, kind: SocketKind, local: SocketAddr) -> SocketAddr {
+        self.be_of_version(local);
+        match kind {
+            SocketKind::Stream => self.bound.bind(local, Given::of(local)),
+            SocketKind::Datagram => {
+                self.kind.become_datagram();
+                if let Kind::Datagram(d) = &mut self.kind {
+                    d.without_port = Some(local.ip());
+                }
+            }
+        }
+        as_family(local, self.options.ipv6)
+    }
+
+    /// It is bound to this. As Linux has it, and says so: with an address of IPv6 it is for IPv6
+    /// alone, also once the port has gone.
+    fn be_of_version(&mut self, local: SocketAddr) {
+        self.options.v6_only |= local.is_ipv6() && !local.ip().is_unspecified();
     }
 }
 

@@ -10,6 +10,7 @@
 //! more of them, `LONGSHORE_MINUTES=n` new ones for that long (`make soak`).
 
 mod accepting;
+mod address_alone;
 mod big_tcp;
 mod binding;
 mod bounds;

@@ -182,6 +182,149 @@ static void other_addresses_leave_a_port(void) {
   }
 }
 
+static int without_port(int kind) {
+  int fd = with(kind, 0);
+  set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+  IS(option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), 1);
+  SYS(bind_at(fd, 0));
+  IS(port_of(fd), 0);
+  IS(name_of(fd).sin_addr.s_addr, address(my_ip(), 0).sin_addr.s_addr);
+  return fd;
+}
+
+static int is_one_of(int port, int first, int last) { return first <= port && port <= last; }
+
+/* IP_BIND_ADDRESS_NO_PORT: the port of a connection is chosen when that is made, and others may have
+ * it that have other peers. */
+static void bound_without_ports_they_share_them(void) {
+  enum { LISTENERS = 3, PORTS = 2 };
+  int listeners[LISTENERS], one[LISTENERS * PORTS];
+  give("40083 40089", "\n");
+  for (int i = 0; i < LISTENERS; i++)
+    listeners[i] = my_listener(8);
+  give("40080 40081", "\n");
+  for (int n = 0; n < LISTENERS * PORTS; n++) {
+    struct sockaddr_in to = name_of(listeners[n % LISTENERS]);
+    one[n] = without_port(SOCK_STREAM);
+    SYS(connect(one[n], A(to)));
+    OK(is_one_of(port_of(one[n]), 40080, 40081));
+    IS(name_of(one[n]).sin_addr.s_addr, address(my_ip(), 0).sin_addr.s_addr);
+    int accepted = SYS(accept(listeners[n % LISTENERS], NULL, NULL));
+    OK(same(peer_of(accepted), name_of(one[n])));
+    char byte;
+    IS(write(accepted, "s", 1), 1);
+    IS(read(one[n], &byte, 1), 1);
+  }
+  int more = without_port(SOCK_STREAM), bound = with(SOCK_STREAM, 0);
+  struct sockaddr_in to = name_of(listeners[0]);
+  FAILS(connect(more, A(to)), EADDRNOTAVAIL);
+  FAILS(bind_at(bound, 0), EADDRINUSE);
+  /* It still has its address, and no port. */
+  IS(port_of(more), 0);
+  give("40082 40082", "\n");
+  int other = without_port(SOCK_STREAM);
+  struct sockaddr_in next = name_of(listeners[1]);
+  SYS(connect(other, A(next)));
+  IS(port_of(other), 40082);
+  SYS(connect(more, A(to)));
+  IS(port_of(more), 40082);
+  int accepted = SYS(accept(listeners[0], NULL, NULL));
+  struct linger at_once = {.l_onoff = 1};
+  SYS(setsockopt(accepted, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+  SYS(close(accepted));
+}
+
+/* Until it has a port, it may be bound again; `listen` gives it one. */
+static void bound_without_a_port_it_is_bound_again(void) {
+  give("40090 40090", "\n");
+  for (int i = 0; i < 2; i++) {
+    int fd = without_port(KINDS[i]);
+    SYS(bind_at(fd, 0));
+    IS(port_of(fd), 0);
+    SYS(bind_at(fd, 40091));
+    IS(port_of(fd), 40091);
+    FAILS(bind_at(fd, 0), EINVAL);
+    SYS(close(fd));
+  }
+  int listener = without_port(SOCK_STREAM), other = without_port(SOCK_STREAM);
+  SYS(listen(listener, 1));
+  IS(port_of(listener), 40090);
+  FAILS(listen(other, 1), EADDRINUSE);
+  FAILS(bind_at(with(SOCK_STREAM, 0), 40090), EADDRINUSE);
+  give("40092 40092", "\n");
+  struct sockaddr_in to = name_of(listener), from;
+  int fd = without_port(SOCK_STREAM);
+  SYS(connect(fd, A(to)));
+  IS(port_of(fd), 40092);
+  int accepted = SYS(accept(listener, NULL, NULL));
+  from = peer_of(accepted);
+  OK(same(from, name_of(fd)));
+  IS(option(accepted, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), 1);
+  struct linger at_once = {.l_onoff = 1};
+  SYS(setsockopt(accepted, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+  SYS(close(accepted));
+  /* With all addresses, too. */
+  struct sockaddr_in any = address("0.0.0.0", 0);
+  give("40093 40093", "\n");
+  int all = with(SOCK_STREAM, 0);
+  set(all, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+  SYS(bind(all, A(any)));
+  OK(same(name_of(all), any));
+  SYS(listen(all, 1));
+  IS(port_of(all), 40093);
+}
+
+/* A datagram socket gets its port with the first datagram, or its peer. */
+static void bound_without_a_port_it_sends(void) {
+  int far = with(SOCK_DGRAM, 0);
+  SYS(bind_at(far, 0));
+  struct sockaddr_in to = name_of(far);
+  give("40100 40101", "\n");
+  for (int connects = 0; connects < 2; connects++) {
+    int fd = without_port(SOCK_DGRAM);
+    if (connects)
+      SYS(connect(fd, A(to)));
+    else
+      IS(sendto(fd, "x", 1, 0, A(to)), 1);
+    OK(is_one_of(port_of(fd), 40100, 40101));
+    IS(name_of(fd).sin_addr.s_addr, address(my_ip(), 0).sin_addr.s_addr);
+    FAILS(bind_at(fd, 0), EINVAL);
+  }
+  FAILS(connect(without_port(SOCK_DGRAM), A(to)), EAGAIN);
+  FAILS(sendto(without_port(SOCK_DGRAM), "x", 1, 0, A(to)), EAGAIN);
+}
+
+static void bound_without_a_port_in_ipv6(void) {
+  struct sockaddr_in6 at = {.sin6_family = AF_INET6}, is;
+  IS(inet_pton(AF_INET6, getenv("ADDR6"), &at.sin6_addr), 1);
+  int listener = SYS(socket(AF_INET6, SOCK_STREAM, 0));
+  SYS(bind(listener, A(at)));
+  SYS(listen(listener, 8));
+  socklen_t n = sizeof is;
+  give("40110 40110", "\n");
+  int other = SYS(socket(AF_INET6, SOCK_STREAM, 0)), fds[2];
+  SYS(bind(other, A(at)));
+  SYS(listen(other, 8));
+  SYS(getsockname(other, (struct sockaddr *)&is, &n));
+  IS(ntohs(is.sin6_port), 40110);
+  give("40111 40111", "\n");
+  for (int i = 0; i < 2; i++) {
+    fds[i] = SYS(socket(AF_INET6, SOCK_STREAM, 0));
+    set(fds[i], IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    SYS(bind(fds[i], A(at)));
+    n = sizeof is;
+    SYS(getsockname(fds[i], (struct sockaddr *)&is, &n));
+    IS(is.sin6_port, 0);
+    IS(memcmp(&is.sin6_addr, &at.sin6_addr, 16), 0);
+    n = sizeof is;
+    SYS(getsockname(i ? listener : other, (struct sockaddr *)&is, &n));
+    SYS(connect(fds[i], A(is)));
+    n = sizeof is;
+    SYS(getsockname(fds[i], (struct sockaddr *)&is, &n));
+    IS(ntohs(is.sin6_port), 40111);
+  }
+}
+
 const struct check CHECKS[] = {
     {"reserved_ports_are_not_given", reserved_ports_are_not_given},
     {"reserved_ports_are_not_given_to_those_who_connect",
@@ -194,5 +337,9 @@ const struct check CHECKS[] = {
     {"streams_do_not_share_what_they_are_given", streams_do_not_share_what_they_are_given},
     {"streams_that_may_share_what_they_are_given", streams_that_may_share_what_they_are_given},
     {"other_addresses_leave_a_port", other_addresses_leave_a_port},
+    {"bound_without_ports_they_share_them", bound_without_ports_they_share_them},
+    {"bound_without_a_port_it_is_bound_again", bound_without_a_port_it_is_bound_again},
+    {"bound_without_a_port_it_sends", bound_without_a_port_it_sends},
+    {"bound_without_a_port_in_ipv6", bound_without_a_port_in_ipv6},
     {0, 0},
 };

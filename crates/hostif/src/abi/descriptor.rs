@@ -183,6 +183,10 @@ pub enum OptionName {
     /// acknowledged. It comes before the edge that reaches there (interface version 23). Of a
     /// datagram socket, that position is the end of its next record; bit 51 asks for the packet, too.
     StampSent = 43,
+    /// IP_BIND_ADDRESS_NO_PORT: [`Request::Bind`] with an address and port 0 gives no port
+    /// (interface version 25). A stream is given one as it connects, and may share that with others
+    /// that have other peers; a datagram socket as it is connected, or is bound without this.
+    AddressAlone = 44,
 }
 
 /// The interfaces of an adapter, as values of [`OptionName::Interface`].
@@ -217,7 +221,7 @@ pub const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 impl OptionName {
     fn from_raw(raw: u16) -> Option<Self> {
         use OptionName::*;
-        const ALL: [OptionName; 43] = [
+        const ALL: [OptionName; 44] = [
             NoDelay,
             Cork,
             KeepAlive,
@@ -261,6 +265,7 @@ impl OptionName {
             Interface,
             SentKeys,
             StampSent,
+            AddressAlone,
         ];
         ALL.get(usize::from(raw).checked_sub(1)?).copied()
     }

@@ -8,7 +8,7 @@
 use super::file_range::{LEAST_LONG_RANGE, LEAST_RANGE};
 
 /// The newest version of layout and descriptors that this release speaks.
-pub const ABI_VERSION: u32 = 24;
+pub const ABI_VERSION: u32 = 25;
 /// The oldest one.
 pub const OLDEST_ABI_VERSION: u32 = 11;
 /// The first that has completions with payload ([`Data`](super::Data)).
@@ -65,6 +65,9 @@ const SOURCES_SINCE: u16 = 24;
 /// The first in which a datagram may be sent without a checksum
 /// ([`DatagramRecord::unsummed`](super::DatagramRecord)).
 const UNSUMMED_SINCE: u16 = 24;
+/// The first in which a socket may be bound to an address alone
+/// ([`OptionName::AddressAlone`](super::OptionName)).
+const ADDRESS_ALONE_SINCE: u16 = 25;
 
 bitflags::bitflags! {
     /// What a side has beyond its version, each a bit that both sides must have. Bits that a
@@ -203,6 +206,12 @@ impl Agreed {
         self.version >= UNSUMMED_SINCE
     }
 
+    /// Whether a socket may be bound to an address alone, without a port.
+    #[must_use]
+    pub fn binds_addresses_alone(&self) -> bool {
+        self.version >= ADDRESS_ALONE_SINCE
+    }
+
     /// Whether a socket may be bound to one of the adapter's interfaces.
     #[must_use]
     pub fn distinguishes_interfaces(&self) -> bool {
@@ -330,7 +339,7 @@ mod tests {
     #[test]
     fn what_the_adapter_takes_is_known_by_its_version() {
         type Takes = fn(&Agreed) -> bool;
-        let takes: [(Takes, u16); 12] = [
+        let takes: [(Takes, u16); 13] = [
             (Agreed::can_cancel, 14),
             (Agreed::supports_low_water, 14),
             (Agreed::supports_messages, 15),
@@ -343,8 +352,9 @@ mod tests {
             (Agreed::stamps_sent, 23),
             (Agreed::distinguishes_sources, 24),
             (Agreed::sends_unsummed, 24),
+            (Agreed::binds_addresses_alone, 25),
         ];
-        for version in 11..=24 {
+        for version in 11..=25 {
             let agreed = Agreed {
                 version,
                 ..Agreed::OURS

@@ -78,6 +78,8 @@ pub enum What {
     ErrorsUrgent,
     /// SO_BINDTODEVICE and SO_BINDTOIFINDEX, read by the latter: the number of an interface.
     Interface,
+    /// IP_BIND_ADDRESS_NO_PORT.
+    AddressAlone,
     /// Only asked for.
     Asked,
 }
@@ -215,6 +217,11 @@ const fn handed_on(level: c_int, name: c_int) -> Known {
     }
 }
 
+const ADDRESS_ALONE: Known = Known {
+    what: What::AddressAlone,
+    ..handed_on(IP, libc::IP_BIND_ADDRESS_NO_PORT)
+};
+
 /// Options of TCP.
 const STREAM: [Known; 41] = [
     number(IP, libc::IP_TOS, 9, O::TypeOfService, true),
@@ -269,7 +276,7 @@ const STREAM: [Known; 41] = [
     handed_on(IP, libc::IP_RECVTTL),
     handed_on(IP, libc::IP_RECVTOS),
     handed_on(IP, libc::IP_FREEBIND),
-    handed_on(IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    ADDRESS_ALONE,
     number(IP, libc::IP_MTU_DISCOVER, 22, O::PathMtu, true),
     number(IP6, libc::IPV6_MTU_DISCOVER, 22, O::PathMtu6, true),
     handed_on(IP, libc::IP_MULTICAST_LOOP),
@@ -386,7 +393,12 @@ pub const CLASS: Known = told(IP, libc::IP_RECVTOS, 24);
 pub const CLASS6: Known = told(IP6, libc::IPV6_RECVTCLASS, 21);
 
 /// Options of UDP.
-const DATAGRAM: [Known; 35] = [
+const DATAGRAM: [Known; 36] = [
+    Known {
+        bit: 13,
+        inherited: false,
+        ..ADDRESS_ALONE
+    },
     DATAGRAM_INTERFACE,
     leaves(IP, libc::IP_TOS, 9, Leaves::Class),
     leaves(IP6, libc::IPV6_TCLASS, 9, Leaves::Class),

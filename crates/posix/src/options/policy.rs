@@ -96,8 +96,8 @@ fn of_ipv4(name: c_int, zero: bool) -> Option<c_int> {
         IPT_SO_SET_REPLACE | IPT_SO_SET_ADD_COUNTERS => None,
         // Of other kinds of socket, or to be asked for alone.
         IP_HDRINCL | IP_ROUTER_ALERT | IP_NODEFRAG | libc::IP_MTU => None,
-        // What is bound to the engine needs no leave to be, and has a port at once.
-        libc::IP_BIND_ADDRESS_NO_PORT | libc::IP_FREEBIND => None,
+        // What is bound to the engine needs no leave to be.
+        libc::IP_FREEBIND => None,
         // No options is what there is.
         libc::IP_OPTIONS if zero => None,
         // On an interface of the kernel's: `groups` has looked at it.

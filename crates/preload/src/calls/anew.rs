@@ -5,8 +5,7 @@ use crate::calls::beside::bind_beside;
 use crate::{decide, epoll};
 use libc::c_int;
 use longshore_hostif::SocketState;
-use longshore_sockets::{Socket, SocketError, any_address, host_bits};
-use std::net::SocketAddr;
+use longshore_sockets::{Socket, SocketError, host_bits};
 
 /// What stands for a descriptor that is to connect.
 pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
@@ -17,8 +16,8 @@ pub(crate) fn to_connect(fd: c_int, socket: Socket) -> Result<Socket, SocketErro
     } else {
         socket
     };
-    if !socket.is_spent() && socket.addresses().given_address().is_some() {
-        bind_unbound(&socket)?;
+    if !socket.is_spent() && is_new(&socket) {
+        socket.addresses().keep_address()?;
     }
     Ok(socket)
 }
@@ -71,13 +70,14 @@ pub(crate) fn to_listen(fd: c_int, socket: Socket) -> Result<Socket, SocketError
 /// Binds a stream that is new and not bound to a port of the engine's choice, at the address that
 /// the program has chosen for it before.
 fn bind_unbound(socket: &Socket) -> Result<(), SocketError> {
-    let is_new = socket.state() == SocketState::Open && !socket.is_datagram();
-    if is_new && !socket.addresses().is_bound() {
-        let any = any_address(socket.is_v6());
-        let ip = socket.addresses().given_address().unwrap_or(any.ip());
-        socket.addresses().bind(SocketAddr::new(ip, 0))?;
+    if is_new(socket) && !socket.addresses().is_bound() {
+        socket.addresses().bind_to_any_port()?;
     }
     Ok(())
+}
+
+fn is_new(socket: &Socket) -> bool {
+    socket.state() == SocketState::Open && !socket.is_datagram()
 }
 
 /// A new socket in the place of the old one, of which the same halves are shut down.

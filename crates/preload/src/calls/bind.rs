@@ -69,7 +69,8 @@ pub(crate) fn bind_on_engine(
     match socket.addresses().bind(local) {
         Ok(bound) => {
             note_version(fd, &socket, local);
-            if decide::is_for_all(&socket, local) {
+            // Without a port, there is nothing beside it yet.
+            if bound.port() != 0 && decide::is_for_all(&socket, local) {
                 bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
             }
             decide::note_engine_socket(undecided, &socket);
@@ -92,7 +93,9 @@ fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), Socket
     let socket = &anew::to_bind(fd, socket)?;
     let bound = socket.addresses().bind(local)?;
     note_version(fd, socket, local);
-    bind_beside(fd, socket, SocketAddr::new(local.ip(), bound.port()));
+    if bound.port() != 0 {
+        bind_beside(fd, socket, SocketAddr::new(local.ip(), bound.port()));
+    }
     Ok(())
 }
 

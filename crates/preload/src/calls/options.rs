@@ -97,9 +97,12 @@ fn set(fd: c_int, level: c_int, name: c_int, value: In<'_, c_void>, len: socklen
             return Err(refused(libc::EINVAL));
         }
         let known = find(stream, level, name);
-        if known.is_some_and(|k| matches!(k.what, What::Leaves(Leaves::Unsummed)))
-            && !place::attached().is_none_or(Host::sends_unsummed)
-        {
+        let knows = match known.map(|k| k.what) {
+            Some(What::Leaves(Leaves::Unsummed)) => Host::sends_unsummed,
+            Some(What::AddressAlone) => Host::binds_addresses_alone,
+            _ => |_: &Host| true,
+        };
+        if !place::attached().is_none_or(knows) {
             return Err(refused(libc::ENOPROTOOPT));
         }
         if let (Some(known), Some(socket)) = (known, &socket)

@@ -146,6 +146,7 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         What::Rate(name) => Some((name, rate(&bytes, len))),
         What::Leaves(what) => per_datagram::leave_with(socket, known.level == IP6, what, value),
         What::Asks(kept) => per_datagram::ask(socket, kept, value != 0),
+        What::AddressAlone => note_address_alone(socket, value != 0),
         What::NotSent => {
             let bytes = value.cast_unsigned();
             socket.options().set_not_sent_lowat(bytes);
@@ -173,6 +174,25 @@ fn carry(fd: c_int, known: &Known, socket: &Socket) -> Option<(OptionName, u64)>
         }
         What::LeastMtu | What::Asked => None,
     }
+}
+
+/// Notes IP_BIND_ADDRESS_NO_PORT; what the engine is to be sent of it. With its bit it may be another
+/// option that was set.
+fn note_address_alone(socket: &Socket, on: bool) -> Option<(OptionName, u64)> {
+    let was = has_more_bit(socket, more_bits::ADDRESS_ALONE);
+    if on == was || !socket.host().binds_addresses_alone() {
+        return None;
+    }
+    if on {
+        socket.set_more_bits(more_bits::ADDRESS_ALONE);
+    } else {
+        socket.clear_more_bits(more_bits::ADDRESS_ALONE);
+    }
+    Some((O::AddressAlone, u64::from(on)))
+}
+
+fn has_more_bit(socket: &Socket, bit: u64) -> bool {
+    socket.more_bits() & bit != 0
 }
 
 /// Sets an option that is kept on our side alone.
@@ -299,7 +319,11 @@ pub(crate) fn inherit(listener_fd: c_int, listener: &Socket, fd: c_int, socket: 
         give_behind(fd, known, &bytes[..len.min(bytes.len())]);
         if matches!(
             known.what,
-            What::UrgentInline | What::NotSent | What::PeekOffset | What::Asks(_)
+            What::UrgentInline
+                | What::NotSent
+                | What::PeekOffset
+                | What::Asks(_)
+                | What::AddressAlone
         ) {
             // The engine has it already, or need not.
             carry(fd, known, socket);

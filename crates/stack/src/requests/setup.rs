@@ -17,7 +17,7 @@ use crate::link::Link;
 use crate::local_ports::LocalPorts;
 use crate::request_error::RequestError;
 use crate::settings::Settings;
-use crate::socket::{Connection, Kind, Listening, Options, Socket, any_ip, as_family};
+use crate::socket::{Connection, Given, Kind, Listening, Options, Socket, any_ip, as_family};
 use crate::transfers::Transfers;
 use longshore_hostif::adapter::ReceiveStream;
 use longshore_hostif::{Address, OpenFlags, SocketId, SocketKind};
@@ -147,6 +147,15 @@ impl Setup<'_> {
         self.count_denied(bound)
     }
 
+    /// As `bind`, of one that is to have a port, whatever its program has said of that.
+    fn bind_with_port(&mut self, key: u32, local: Address) -> Result<SocketAddr, RequestError> {
+        let (socket, mut binding) = self.binding(key)?;
+        let alone = std::mem::take(&mut socket.options.address_alone);
+        let bound = binding.bind(key, socket, local);
+        socket.options.address_alone = alone;
+        self.count_denied(bound)
+    }
+
     /// Counts what the operator's rules have not let a program do.
     fn count_denied(
         &mut self,
@@ -167,7 +176,9 @@ impl Setup<'_> {
             .ok_or(RequestError::NoSocket)?;
         let v6 = socket.options.ipv6;
         if matches!(socket.kind, Kind::Idle(SocketKind::Stream)) && socket.bound.local().is_none() {
-            self.bind(key, Address::from(SocketAddr::new(any_ip(v6), 0)))?;
+            let any = SocketAddr::new(any_ip(v6), 0);
+            let at = socket.bound.address().unwrap_or(any);
+            self.bind_with_port(key, at.into())?;
         } else if matches!(&socket.kind, Kind::Listener(l) if l.shut)
             && !socket.bound.given().port()
         {
@@ -263,9 +274,10 @@ impl Setup<'_> {
             .get(key)
             .ok_or(RequestError::NoSocket)?;
         let (options, bound) = (socket.options, socket.bound.local());
+        let at = socket.bound.address();
         let remote = self.remote_of(&options, peer)?;
         let (_, mut binding) = self.binding(key)?;
-        let local = binding.local_for(key, bound, remote)?;
+        let local = binding.local_for(key, at, remote)?;
         let flow = Flow::new(local, remote);
         if self.endpoints.demux.is_taken(&flow) {
             return Err(RequestError::NoPortLeft);
@@ -367,8 +379,9 @@ impl Setup<'_> {
                 .get_mut(key)
                 .ok_or(RequestError::NoSocket)?;
             socket.kind = Kind::Idle(SocketKind::Stream);
+            // The next port is that of the next connection.
             let same_address = SocketAddr::new(bound.ip(), 0);
-            self.bind(key, same_address.into())?;
+            socket.bound.bind(same_address, Given::of(same_address));
         }
         Ok(())
     }

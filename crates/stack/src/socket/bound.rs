@@ -10,10 +10,14 @@ use longshore_hostif::Interface;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// What a socket is bound to. The parts of its address take less room than a `SocketAddr`.
+///
+/// A stream may have an address without a port (IP_BIND_ADDRESS_NO_PORT, or after a connection
+/// that had a port of its own): it is in no table, and gets a port as it connects or listens.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Bound {
     /// None if it has no address.
     ip: Option<IpAddr>,
+    /// 0 if it has no port with it.
     port: u16,
     /// The link of an address of IPv6 that means something only there; 0 for others.
     scope: u32,
@@ -96,9 +100,18 @@ impl Held {
 }
 
 impl Bound {
-    /// The address; `None` if it has none.
+    /// The address and port; `None` if it has none, or no port.
     #[inline]
     pub(crate) fn local(&self) -> Option<SocketAddr> {
+        match self.port {
+            0 => None,
+            _ => self.address(),
+        }
+    }
+
+    /// The address, with port 0 while it has none.
+    #[inline]
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
         Some(match self.ip? {
             IpAddr::V4(ip) => SocketAddrV4::new(ip, self.port).into(),
             IpAddr::V6(ip) => SocketAddrV6::new(ip, self.port, 0, self.scope).into(),
@@ -176,7 +189,7 @@ impl Bound {
 
     /// It, which has this key there, receives by this interface from now on.
     pub(crate) fn receive_by(&self, interface: Interface, key: u32, ports: &mut Ports) {
-        if self.ip.is_some() {
+        if self.local().is_some() {
             ports.set_interface(self.port, key, interface);
         }
     }
@@ -193,7 +206,7 @@ impl Bound {
     /// chosen, as Linux has it.
     pub(crate) fn give_port_back(&mut self, key: u32, demux: &mut Demux) {
         self.let_go(demux);
-        if self.ip.is_some() && !self.given.port() {
+        if self.local().is_some() && !self.given.port() {
             demux.tcp.release(self.port, key);
         }
     }

@@ -17,6 +17,8 @@ pub(crate) struct Options {
     pub(crate) reuse: Reuse,
     pub(crate) ipv6: bool,
     pub(crate) v6_only: bool,
+    /// IP_BIND_ADDRESS_NO_PORT.
+    pub(crate) address_alone: bool,
     pub(crate) defer_accept_s: u32,
     /// Milliseconds for which connections wait for data before they are handed over; 0 if they
     /// do not.
@@ -58,6 +60,7 @@ impl Options {
             },
             ipv6: flags.contains(OpenFlags::IPV6),
             v6_only: flags.contains(OpenFlags::V6ONLY),
+            address_alone: false,
             defer_accept_s: 0,
             accept_on_data_ms: 0,
             fast_open: 0,
@@ -130,6 +133,7 @@ impl Options {
             O::ReusePort => self.reuse.port = on,
             O::Interface => self.reuse.interface = Interface::from_raw(value),
             O::V6Only => self.v6_only = on,
+            O::AddressAlone => self.address_alone = on,
             O::Linger2 => self.tcp.fin_wait_ms = millis(number),
             O::SynCount => self.tcp.retries.syn = small(number.max(1)),
             O::WindowClamp => self.tcp.rcv.window_clamp = number,

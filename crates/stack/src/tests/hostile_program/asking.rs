@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 /// All that there are.
-const OPTIONS: [OptionName; 43] = [
+const OPTIONS: [OptionName; 44] = [
     OptionName::NoDelay,
     OptionName::Cork,
     OptionName::KeepAlive,
@@ -54,6 +54,7 @@ const OPTIONS: [OptionName; 43] = [
     OptionName::Interface,
     OptionName::SentKeys,
     OptionName::StampSent,
+    OptionName::AddressAlone,
 ];
 
 impl Hostile {
