@@ -243,6 +243,7 @@ fn a_router_of_ipv6_is_believed_unless_the_interface_alone_counts() {
         let is_believed = !matches!(how, PathMtu::Interface | PathMtu::Omit);
         let (mut single, peer) = six();
         let socket = open(&mut single, SocketKind::Stream);
+        single.set(socket, OptionName::NoDelay, 1);
         single.set(socket, OptionName::PathMtu6, how as u64);
         // It says nothing of IPv6.
         single.set(socket, OptionName::PathMtu, PathMtu::Omit as u64);
