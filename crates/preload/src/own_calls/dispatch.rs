@@ -36,12 +36,16 @@ pub(crate) fn begin(serves: Serves) {
         return;
     };
     let served = match own.is_without_libraries {
-        true => Err("it has set up no libc"),
+        true => Err("it has no libc"),
         false => serve(&own.code, serves),
     };
     if let Err(why) = served {
         let path = std::env::current_exe().unwrap_or_default();
-        warn_of_program(format_args!("{} {}: {why}", path.display(), own.obstacle));
+        warn_of_program(format_args!(
+            "{} {}, as {why}",
+            path.display(),
+            own.obstacle
+        ));
     }
 }
 
@@ -52,7 +56,7 @@ pub(crate) fn begin(serves: Serves) {
 fn serve(code: &Range<usize>, serves: Serves) -> Result<(), &'static str> {
     let ours = caught as *const () as usize;
     if ours < code.end {
-        return Err("its code lies above the libraries'");
+        return Err("its code lies above that of its libraries");
     }
     if !entry::keeps_registers() {
         return Err("this processor has registers that cannot be kept");
@@ -68,7 +72,9 @@ fn serve(code: &Range<usize>, serves: Serves) -> Result<(), &'static str> {
     let untouched = code.end..END_OF_ADDRESSES;
     if !dispatch(&untouched) {
         real::sigaction(libc::SIGSYS, In::from(&before), Out::null());
-        return Err("the kernel cannot bring such calls to Longshore (Linux 5.11 can), or may not");
+        return Err(
+            "no kernel before Linux 5.11 can bring such calls to Longshore, nor this one if it is forbidden",
+        );
     }
     own_action::set(before);
     let _ = UNTOUCHED.set(untouched);
