@@ -3,6 +3,9 @@
 CARGO  ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 STEP   := scripts/step.sh
+# For tests that nextest does not run, which sees to time limits itself: so long even where all is
+# to be compiled and others use the machine.
+LIMIT  := timeout --foreground 2700
 
 # For each fuzz target, and for each part of the soak.
 FUZZ_SECONDS ?= 300
@@ -94,15 +97,15 @@ e2e-unserved: deps
 	@$(STEP) 'end to end, without Longshore' scripts/e2e-unserved.sh
 
 doctest: toolchain ## the examples in the documentation
-	@$(STEP) 'doc tests' $(CARGO) test --workspace --doc --quiet
+	@$(STEP) 'doc tests' $(LIMIT) $(CARGO) test --workspace --doc --quiet
 
 model-check: loom miri ## loom and Miri on the shared-memory code
 
 loom: toolchain ## every order of steps in the shared-memory code
-	@$(STEP) 'loom' $(LOOM)
+	@$(STEP) 'loom' $(LIMIT) $(LOOM)
 
 miri: ## undefined behaviour in the shared-memory code and the interface on it
-	@$(STEP) 'miri' scripts/miri.sh
+	@$(STEP) 'miri' $(LIMIT) scripts/miri.sh
 
 docs: toolchain ## documentation without a broken link
 	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
