@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU32;
 
 /// `prctl`'s option by which SIGSYS is raised for a thread's system calls, but for those from an
 /// area (linux/prctl.h).
+#[cfg(target_arch = "x86_64")]
 pub(crate) const PR_SET_SYSCALL_USER_DISPATCH: c_int = 59;
 
 /// The words of a call with fewer arguments than the most, as the kernel takes them.
@@ -95,8 +96,12 @@ system_calls! {
     process_vm_readv(of: pid_t, to: In<'_, Buffer<'_>>, places: usize, from: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_readv;
     process_vm_writev(of: pid_t, from: In<'_, Buffer<'_>>, places: usize, to: In<'_, Buffer<'_>>, count: usize, flags: usize) = libc::SYS_process_vm_writev;
     rt_tgsigqueueinfo(process: pid_t, thread: pid_t, signal: c_int, info: In<'_, siginfo_t>) = libc::SYS_rt_tgsigqueueinfo;
-    dispatch_calls(option: c_int, how: usize, start: usize, len: usize) = libc::SYS_prctl;
     rt_sigprocmask(how: c_int, new: In<'_, u64>, old: Out<'_, u64>, bytes: size_t) = libc::SYS_rt_sigprocmask;
+}
+
+#[cfg(target_arch = "x86_64")]
+system_calls! {
+    dispatch_calls(option: c_int, how: usize, start: usize, len: usize) = libc::SYS_prctl;
 }
 
 /// Whether there is a word at `address`, which is a multiple of four, that may be read:

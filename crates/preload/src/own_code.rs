@@ -1,6 +1,11 @@
 //! The program's own file in memory, without its libraries: its code, its notes, and how many
 //! libraries it asks for. The loader says where they are.
 
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "its code alone is looked at there")
+)]
+
 use crate::user::{In, Out, Text};
 use libc::{Elf64_Phdr, c_int, dl_phdr_info, size_t};
 use std::mem::offset_of;

@@ -51,6 +51,7 @@ fn make_with<'a>(call: Call<'a>, place: usize, argument: Argument<'a>) -> c_long
 }
 
 /// The calls of which [`socket_call`] makes some.
+#[cfg(target_arch = "x86_64")]
 const SOCKET_CALLS: &[c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -105,6 +106,7 @@ const SOCKET_CALLS: &[c_long] = &[
 ];
 
 /// What else [`by_number`] looks at.
+#[cfg(target_arch = "x86_64")]
 const OTHER_CALLS: &[c_long] = &[
     libc::SYS_prctl,
     libc::SYS_seccomp,
@@ -200,6 +202,7 @@ pub(crate) fn by_number(call: Call<'_>) -> c_long {
 }
 
 /// Whether [`by_number`] does anything with a call but to make it.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn concerns(number: c_long) -> bool {
     SOCKET_CALLS.contains(&number) || OTHER_CALLS.contains(&number)
 }
@@ -428,7 +431,7 @@ fn elder_socket_call(_: Call<'_>) -> Option<c_long> {
     None
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
 

@@ -6,6 +6,10 @@ use crate::user::{Action, In, Out};
 use libc::{c_int, siginfo_t, ucontext_t};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+real::real! {
+    raise(signal: c_int) -> c_int;
+}
+
 static HANDLER: AtomicU64 = AtomicU64::new(0);
 static FLAGS: AtomicU64 = AtomicU64::new(0);
 static HELD: AtomicU64 = AtomicU64::new(0);
@@ -38,6 +42,6 @@ pub(super) fn run(signal: c_int, info: Out<'_, siginfo_t>, context: Out<'_, ucon
     if action.handler().addr() == libc::SIG_DFL {
         real::sigaction(signal, In::from(&action), Out::null());
         // It comes when this handler is over.
-        real::raise(signal);
+        raise(signal);
     }
 }
