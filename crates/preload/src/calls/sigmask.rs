@@ -1,5 +1,5 @@
 //! Holding signals back: SIGSYS comes nevertheless where the program's own system calls are served
-//! ([`own_calls`]), as it would end the process at the next of them.
+//! (`own_calls`), as it would end the process at the next of them.
 
 use crate::own_calls;
 use crate::real;

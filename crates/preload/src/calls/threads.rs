@@ -1,5 +1,5 @@
 //! Threads that the program makes, whose own system calls come to the shim, too, if those of the
-//! program do ([`own_calls`]).
+//! program do (`own_calls`).
 
 use crate::own_calls;
 use crate::real;

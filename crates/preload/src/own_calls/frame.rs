@@ -26,7 +26,7 @@ pub(super) struct Way {
     pub(super) make: usize,
 }
 
-/// What [`served`] puts on the stack: the call, and what is to come back.
+/// What `entry::served` puts on the stack: the call, and what is to come back.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Frame {
