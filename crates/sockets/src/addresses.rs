@@ -85,17 +85,9 @@ impl<'a> Addresses<'a> {
     /// # Errors
     /// As of [`bind`](Self::bind).
     pub fn bind_to_any_port(self) -> Result<(), SocketError> {
-        let is_alone = self.socket.more_bits() & more_bits::ADDRESS_ALONE != 0;
         let any = any_address(self.socket.is_v6());
         let ip = self.given_address().unwrap_or(any.ip());
-        if is_alone {
-            self.socket.options().set(OptionName::AddressAlone, 0)?;
-        }
-        let bound = self.bind(SocketAddr::new(ip, 0));
-        if is_alone {
-            self.socket.options().set(OptionName::AddressAlone, 1)?;
-        }
-        bound.map(|_| ())
+        self.bind_alone_or_not(ip, false)
     }
 
     /// A stream that is to connect and has no port, does so from the address that its program has
@@ -111,19 +103,23 @@ impl<'a> Addresses<'a> {
         if !self.socket.host.binds_addresses_alone() {
             return self.bind_to_any_port();
         }
-        let bits = self.socket.more_bits();
-        if bits & more_bits::WITHOUT_PORT != 0 {
+        if self.socket.more_bits() & more_bits::WITHOUT_PORT != 0 {
             return Ok(());
         }
-        let is_alone = bits & more_bits::ADDRESS_ALONE != 0;
-        if !is_alone {
-            self.socket.options().set(OptionName::AddressAlone, 1)?;
-        }
-        let kept = self.bind(SocketAddr::new(ip, 0));
-        if !is_alone {
-            self.socket.options().set(OptionName::AddressAlone, 0)?;
-        }
-        kept.map(|_| ())
+        self.bind_alone_or_not(ip, true)
+    }
+
+    /// Binds it to an address alone, or with any port, whatever its program has said of that.
+    fn bind_alone_or_not(self, ip: IpAddr, alone: bool) -> Result<(), SocketError> {
+        let said = self.socket.more_bits() & more_bits::ADDRESS_ALONE != 0;
+        let set = |on: bool| match said == alone {
+            true => Ok(()),
+            false => (self.socket.options()).set(OptionName::AddressAlone, on.into()),
+        };
+        set(alone)?;
+        let bound = self.bind(SocketAddr::new(ip, 0));
+        set(said)?;
+        bound.map(|_| ())
     }
 
     /// It was not bound, for this reason. Where others have the port, Linux has taken its address
