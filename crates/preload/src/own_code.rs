@@ -8,7 +8,9 @@
 
 use crate::user::{In, Out, Text};
 use libc::{Elf64_Phdr, c_int, dl_phdr_info, size_t};
+use longshore_programs::instructions::OwnCalls;
 use std::mem::offset_of;
+use std::sync::OnceLock;
 
 /// The loader's description of an object (`struct dl_phdr_info`), as far as it is looked at.
 #[repr(C)]
@@ -99,6 +101,16 @@ impl OwnFile {
             code: code.bytes(),
             notes,
             dynamic,
+        })
+    }
+
+    /// What it calls without libc. Its code is looked through once.
+    pub(crate) fn calls(&self) -> OwnCalls {
+        static CALLS: OnceLock<OwnCalls> = OnceLock::new();
+        *CALLS.get_or_init(|| {
+            let mut calls = OwnCalls::default();
+            calls.look_at(self.code);
+            calls
         })
     }
 

@@ -26,12 +26,6 @@ fn calls(code: &[u8]) -> impl Iterator<Item = &[u8]> {
     memmem::find_iter(code, &ENTERS).map(|at| &code[at.saturating_sub(BEFORE)..at])
 }
 
-/// Whether code makes the system call of this number.
-#[must_use]
-pub fn makes(code: &[u8], number: u32) -> bool {
-    calls(code).any(|before| loads(before, number))
-}
-
 /// Whether code loads this number to any register, from which it may come to that of the call:
 /// `mov REGISTER, NUMBER`, or `push NUMBER` and `pop REGISTER` for one that is small enough.
 #[cfg(target_arch = "x86_64")]
@@ -65,6 +59,8 @@ const SOCKET_CALLS: [u32; 3] = [41, 42, 49];
 const SOCKET_CALLS: [u32; 3] = [198, 203, 200];
 /// The number of `io_uring_setup`.
 const IO_URING_SETUP: u32 = 425;
+/// The number of `epoll_pwait2`.
+const EPOLL_PWAIT2: u32 = 441;
 
 /// What a program was found to call without libc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +68,7 @@ pub struct OwnCalls {
     makes_sockets: bool,
     uses_sockets: bool,
     sets_up_rings: bool,
+    waits: bool,
 }
 
 impl OwnCalls {
@@ -82,6 +79,7 @@ impl OwnCalls {
             self.makes_sockets |= loads(before, socket);
             self.uses_sockets |= loads(before, connect) || loads(before, bind);
             self.sets_up_rings |= loads(before, IO_URING_SETUP);
+            self.waits |= loads(before, EPOLL_PWAIT2);
         }
     }
 
@@ -95,12 +93,33 @@ impl OwnCalls {
         }
         self.sets_up_rings.then_some(Obstacle::Rings)
     }
+
+    /// Whether it waits in `epoll_pwait2`. Its elder kin are not looked for, as no program could do
+    /// without them.
+    #[must_use]
+    pub fn waits(self) -> bool {
+        self.waits
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::system_call as call;
+
+    fn makes(code: &[u8], number: u32) -> bool {
+        calls(code).any(|before| loads(before, number))
+    }
+
+    #[test]
+    fn a_program_that_waits_is_known() {
+        for (number, waits) in [(EPOLL_PWAIT2, true), (EPOLL_PWAIT2 - 1, false)] {
+            let mut calls = OwnCalls::default();
+            calls.look_at(&call(number));
+            calls.look_at(&[]);
+            assert_eq!(calls.waits(), waits);
+        }
+    }
 
     #[test]
     fn calls_are_found_wherever_they_are() {

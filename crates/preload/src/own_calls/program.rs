@@ -1,7 +1,6 @@
 //! The program's own code, and whether it makes calls of sockets without libc.
 
 use crate::own_code::OwnFile;
-use longshore_programs::instructions::OwnCalls;
 use longshore_programs::{Obstacle, has_note_of_go};
 use std::ops::Range;
 
@@ -32,9 +31,6 @@ fn obstacle(own: &OwnFile) -> Option<Obstacle> {
     if own.notes().any(has_note_of_go) {
         return Some(Obstacle::Go);
     }
-    let mut calls = OwnCalls::default();
-    if own.code.len() <= LARGEST {
-        calls.look_at(own.code);
-    }
-    calls.obstacle()
+    let is_searched = own.code.len() <= LARGEST;
+    is_searched.then(|| own.calls().obstacle()).flatten()
 }

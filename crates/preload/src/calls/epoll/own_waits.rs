@@ -14,13 +14,12 @@ use crate::own_calls;
 use crate::own_code::OwnFile;
 use crate::user::{Filter, In};
 use libc::{c_long, c_uint, seccomp_data, sock_filter};
-use longshore_programs::instructions::makes;
 use longshore_sockets::is_confined;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The call that is looked for. Its elder kin are not, as no program could do without them.
+/// The call that is looked for.
 const NUMBER: u32 = libc::SYS_epoll_pwait2 as u32;
 /// Steps of the filter.
 const STEPS: usize = 11;
@@ -32,11 +31,10 @@ pub(super) fn refuse() {
     if own_calls::are_served() || LOOKED.swap(true, Ordering::AcqRel) {
         return;
     }
-    let own = OwnFile::find().map(|own| own.code);
-    let Some(code) = own.filter(|code| makes(code, NUMBER)) else {
+    let Some(own) = OwnFile::find().filter(|own| own.calls().waits()) else {
         return;
     };
-    let range = code.as_ptr_range();
+    let range = own.code.as_ptr_range();
     if !is_confined() && refuse_from(range.start.addr()..range.end.addr()) {
         once!(
             Warn,
