@@ -107,7 +107,8 @@ loom: toolchain ## every order of steps in the shared-memory code
 miri: ## undefined behaviour in the shared-memory code and the interface on it
 	@$(STEP) 'miri' $(LIMIT) scripts/miri.sh
 
-docs: toolchain ## documentation without a broken link
+docs: toolchain ## documentation without a broken link, and with the counts that are written down
+	@$(STEP) 'counts of docs/instructions.md' scripts/bench-instructions.sh --document
 	@$(STEP) 'rustdoc' env RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 
 soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simulation and fuzzing

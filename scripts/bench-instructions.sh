@@ -9,6 +9,8 @@
 #                                    that have one listener, takes more than 1.2 times what it
 #                                    takes with one, or with three
 #   bench-instructions.sh --keep     count, show, and write the counts down
+#   bench-instructions.sh --document count nothing; fail if the document's table has other
+#                                    counts than what is written down
 #
 # What is written down is crates/engine/benches/instructions.csv, a line for each
 # part: its name, its count, and by how much of it in percent it may grow. They are of
@@ -35,6 +37,18 @@ shown_counts() {
     { print }
   ' "$kept" "$document"
 }
+
+check_document() {
+  shown_counts | diff "$document" - >&2 || {
+    echo "bench-instructions: $document has other counts than $kept: make bench-instructions-keep" >&2
+    return 1
+  }
+}
+
+if [ "${1:-}" = --document ]; then
+  check_document
+  exit
+fi
 
 [ "$(id -u)" = 0 ] || {
   echo "bench-instructions: needs root: a program's calls are counted on an engine" >&2
@@ -75,11 +89,7 @@ if [ "${1:-}" = --keep ]; then
   cat "$report" >"$document"
   echo "bench-instructions: written to $kept and $document"
 fi
-if ! shown_counts | diff "$document" - >"$report"; then
-  cat "$report" >&2
-  echo "bench-instructions: $document has other counts than $kept: make bench-instructions-keep" >&2
-  exit 1
-fi
+check_document
 
 awk -F, -v comparable="$comparable" '
   BEGIN {
