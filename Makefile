@@ -131,7 +131,7 @@ bench: deps ## Longshore beside the kernel; BENCH="--quick bulk" to choose
 bench-tables: deps ## the tables of README.md and docs/performance.md measured anew, some 20 minutes, as root
 	@scripts/install-deps.sh rates
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT) -p longshore-measure
-	@$(TARGET)/release/longshore-bench --quick --repeats 5 --markdown
+	@$(TARGET)/release/longshore-bench --repeats 3 --markdown
 
 peers: build ## Longshore beside pasta, slirp4netns, gVisor and smoltcp, which it fetches, as root; ROUNDS=3
 	@scripts/install-deps.sh peers
