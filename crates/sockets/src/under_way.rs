@@ -14,8 +14,9 @@ use std::iter;
 use std::time::{Duration, Instant};
 
 /// How long what is under way is waited for: an engine that has the processor takes a few
-/// microseconds.
-pub(crate) const LONGEST: Duration = Duration::from_millis(20);
+/// microseconds, and one that shares it with others has it again within some of the scheduler's
+/// slices.
+pub(crate) const LONGEST: Duration = Duration::from_millis(200);
 /// How long a signal that is being raised is waited for: it comes as soon as the engine has
 /// the processor, if that is not held up for good.
 const LONGEST_RAISED: Duration = Duration::from_secs(1);
