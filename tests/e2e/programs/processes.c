@@ -406,6 +406,95 @@ static void exec_of_who_listens(void) {
   joined(child);
 }
 
+/* One thread of a program with an epoll instance for each thread: it accepts one connection each time it
+ * is told of the listener, whatever else waits there. 'e' ends the program. */
+static void *watch_and_serve(void *arg) {
+  int listener = *(int *)arg, ep = SYS(epoll_create1(0));
+  struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP};
+  SYS(epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e));
+  for (;;) {
+    IS(epoll_wait(ep, &e, 1, -1), 1);
+    int fd = accept4(listener, 0, 0, SOCK_CLOEXEC);
+    if (fd < 0) {
+      OK(errno == EAGAIN);
+      continue;
+    }
+    char c;
+    receive_all(fd, &c, 1);
+    send_all(fd, &c, 1);
+    SYS(close(fd));
+    if (c == 'e')
+      _exit(0);
+  }
+}
+
+/* Run as "exec_watchers": two threads watch the listener named in EXEC_FD. */
+static void exec_watchers(void) {
+  if (!getenv("EXEC_FD"))
+    return;
+  int listener = atoi(getenv("EXEC_FD"));
+  nonblocking(listener);
+  pthread_t other;
+  OK(!pthread_create(&other, 0, watch_and_serve, &listener));
+  watch_and_serve(&listener);
+}
+
+/* Some connections at once, which the child's threads, or this process, answer. */
+static void connect_some(struct sockaddr_in a, int some, char c, const char *when) {
+  int far[4];
+  for (int i = 0; i < some; i++) {
+    far[i] = far_socket(SOCK_STREAM);
+    SYS(far_connect(far[i], a));
+    send_all(far[i], &c, 1);
+  }
+  for (int i = 0; i < some; i++) {
+    if (!ready(far[i], POLLIN, 8000))
+      FAIL("connection %d of %d waits, and nobody is told (%s)", i, some, when);
+    char back;
+    receive_all(far[i], &back, 1);
+    IS(back, c);
+    SYS(close(far[i]));
+  }
+}
+
+/* A listener that is watched by two threads of a program that has inherited it, as with HAProxy and
+ * whoever starts it, and by a thread of this process, too, or by nobody here. */
+static void threads_of_another_program_watch_a_listener(void) {
+  for (int too = 0; too < 2; too++) {
+    int listener = my_listener(8);
+    struct sockaddr_in a = name_of(listener);
+    pid_t child = SYS(fork());
+    if (!child) {
+      char number[16];
+      snprintf(number, sizeof number, "%d", listener);
+      setenv("EXEC_FD", number, 1);
+      execl("/proc/self/exe", "exec", "exec_watchers", (char *)0);
+      _exit(9);
+    }
+    connect_some(a, 1, 'a', "the child begins");
+    pthread_t here;
+    if (too) {
+      nonblocking(listener);
+      OK(!pthread_create(&here, 0, watch_and_serve, &listener));
+    }
+    for (int round = 0; round < 60; round++) {
+      /* All sleep, or have just served. */
+      if (round % 3 == 0)
+        until_it_sleeps(child);
+      connect_some(a, 1 + round % 4, 'b', round % 3 ? "just served" : "they sleep");
+    }
+    if (too)
+      SYS(kill(child, SIGKILL)), SYS(waitpid(child, 0, 0));
+    else
+      connect_some(a, 1, 'e', "the last"), joined(child);
+    /* Whoever is left goes on. */
+    if (too)
+      connect_some(a, 3, 'c', "the child is gone");
+    else
+      SYS(close(listener));
+  }
+}
+
 static void exec_closes_what_is_marked(void) {
   EACH_PAIR(mine, far) {
     pid_t child = SYS(fork());
@@ -1126,6 +1215,8 @@ const struct check CHECKS[] = {
     {"exec_new", exec_new},
     {"exec_of_a_new_one", exec_of_a_new_one},
     {"exec_server", exec_server},
+    {"exec_watchers", exec_watchers},
+    {"threads_of_another_program_watch_a_listener", threads_of_another_program_watch_a_listener},
     {"exec_with_connections_that_wait", exec_with_connections_that_wait},
     {"exec_of_who_listens", exec_of_who_listens},
     {"exec_closes_what_is_marked", exec_closes_what_is_marked},
