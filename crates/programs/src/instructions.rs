@@ -16,14 +16,20 @@ pub const ENTERS: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
 
 /// Bytes of code before it in which the number of the call is loaded.
 const BEFORE: usize = 64;
+/// Bytes of code behind it that are looked at.
+const AFTER: usize = 4;
 /// Bytes of code that belong together: what is looked through in pieces is to have so many of the
 /// piece before.
-pub const OVERLAP: usize = BEFORE + ENTERS.len() - 1;
+pub const OVERLAP: usize = BEFORE + ENTERS.len() + AFTER - 1;
 
-/// Where code enters the kernel: what stands before each place. Such instructions are rare, and so
-/// the search is for them.
-fn calls(code: &[u8]) -> impl Iterator<Item = &[u8]> {
-    memmem::find_iter(code, &ENTERS).map(|at| &code[at.saturating_sub(BEFORE)..at])
+/// Where code enters the kernel: what stands before each place, and behind it. Such instructions
+/// are rare, and so the search is for them.
+fn calls(code: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    memmem::find_iter(code, &ENTERS).map(|at| {
+        let behind = &code[at + ENTERS.len()..];
+        let before = &code[at.saturating_sub(BEFORE)..at];
+        (before, &behind[..behind.len().min(AFTER)])
+    })
 }
 
 /// Whether code loads this number to any register, from which it may come to that of the call:
@@ -51,6 +57,87 @@ fn loads(code: &[u8], number: u32) -> bool {
         .any(|four| loads.iter().any(|one| one == four))
 }
 
+/// Whether code makes whatever call it is told, as a function of an unoptimised build does, from
+/// whose caller the number comes: that is loaded from the stack, nothing but moves follows, and
+/// what the kernel answers goes to the stack.
+#[cfg(target_arch = "x86_64")]
+fn makes_what_it_is_told(before: &[u8], behind: &[u8]) -> bool {
+    let is_stored = Move::at(behind).is_some_and(|m| m.opcode == STORE && m.is_of_rax_and_stack());
+    is_stored
+        && (0..before.len()).any(|start| {
+            // What is before one without a prefix may be the prefix.
+            let is_whole =
+                before[start] & 0xf0 == 0x40 || start == 0 || before[start - 1] & 0xf0 != 0x40;
+            let mut code = &before[start..];
+            let first = Move::at(code).filter(|_| is_whole);
+            if !first.is_some_and(|m| m.opcode == LOAD && m.is_of_rax_and_stack()) {
+                return false;
+            }
+            while let Some(rest) = Move::at(code).and_then(|m| code.get(m.len..)) {
+                code = rest;
+            }
+            code.is_empty()
+        })
+}
+
+/// Unoptimised code is not known on this processor.
+#[cfg(target_arch = "aarch64")]
+fn makes_what_it_is_told(_: &[u8], _: &[u8]) -> bool {
+    false
+}
+
+/// The opcode of `mov` to a register.
+#[cfg(target_arch = "x86_64")]
+const LOAD: u8 = 0x8b;
+/// The opcode of `mov` from a register.
+#[cfg(target_arch = "x86_64")]
+const STORE: u8 = 0x89;
+
+/// A `mov` between a register and another or memory.
+#[cfg(target_arch = "x86_64")]
+struct Move {
+    /// Its prefix of a register above the eighth or of 64 bits, or 0.
+    rex: u8,
+    opcode: u8,
+    /// The byte that names register and memory.
+    modrm: u8,
+    /// Its bytes.
+    len: usize,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Move {
+    /// The one with which this begins, if it does. Its displacement may not be there any more.
+    fn at(code: &[u8]) -> Option<Self> {
+        let rex = code.first().copied().filter(|byte| byte & 0xf0 == 0x40);
+        let [opcode, modrm] = *code.get(rex.iter().len()..)?.first_chunk()?;
+        if opcode != LOAD && opcode != STORE {
+            return None;
+        }
+        let (mode, base) = (modrm >> 6, modrm & 7);
+        let index = usize::from(mode != 3 && base == 4);
+        let displacement = match mode {
+            1 => 1,
+            2 => 4,
+            0 if base == 5 => 4,
+            _ => 0,
+        };
+        Some(Self {
+            rex: rex.unwrap_or(0),
+            opcode,
+            modrm,
+            len: rex.iter().len() + 2 + index + displacement,
+        })
+    }
+
+    /// Whether it is of rax, or eax, and of memory by rsp or rbp.
+    fn is_of_rax_and_stack(&self) -> bool {
+        let (mode, register, base) = (self.modrm >> 6, self.modrm >> 3 & 7, self.modrm & 7);
+        let extends = self.rex & 0b0101 != 0;
+        register == 0 && !extends && matches!((mode, base), (0..=2, 4) | (1 | 2, 5))
+    }
+}
+
 /// Numbers of system calls: `socket`, `connect`, `bind`.
 #[cfg(target_arch = "x86_64")]
 const SOCKET_CALLS: [u32; 3] = [41, 42, 49];
@@ -69,13 +156,15 @@ pub struct OwnCalls {
     uses_sockets: bool,
     sets_up_rings: bool,
     waits: bool,
+    makes_any: bool,
 }
 
 impl OwnCalls {
     /// Looks through the program's code, or through a piece of it.
     pub fn look_at(&mut self, code: &[u8]) {
         let [socket, connect, bind] = SOCKET_CALLS;
-        for before in calls(code) {
+        for (before, behind) in calls(code) {
+            self.makes_any |= makes_what_it_is_told(before, behind);
             self.makes_sockets |= loads(before, socket);
             self.uses_sockets |= loads(before, connect) || loads(before, bind);
             self.sets_up_rings |= loads(before, IO_URING_SETUP);
@@ -94,6 +183,12 @@ impl OwnCalls {
         self.sets_up_rings.then_some(Obstacle::Rings)
     }
 
+    /// Whether a function of it makes whatever call it is told: sockets may be among them, or not.
+    #[must_use]
+    pub fn makes_any(self) -> bool {
+        self.makes_any
+    }
+
     /// Whether it waits in `epoll_pwait2`. Its elder kin are not looked for, as no program could do
     /// without them.
     #[must_use]
@@ -108,7 +203,7 @@ mod tests {
     use crate::testing::system_call as call;
 
     fn makes(code: &[u8], number: u32) -> bool {
-        calls(code).any(|before| loads(before, number))
+        calls(code).any(|(before, _)| loads(before, number))
     }
 
     #[test]
@@ -159,6 +254,53 @@ mod tests {
         // The number is not loaded.
         assert!(!makes(&[0x3d, 41, 0, 0, 0, 0x0f, 0x05], 41));
         assert!(!makes(&[41, 0, 0, 0, 0x0f, 0x05], 41));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_function_of_an_unoptimised_build_makes_any_call() {
+        let makes_any = |code: &[&[u8]]| {
+            let mut calls = OwnCalls::default();
+            calls.look_at(&code.concat());
+            calls.makes_any()
+        };
+        // mov 0x30(%rsp), %rax; -0x28(%rbp); 0x130(%rsp); (%rsp)
+        let loads: [&[u8]; 4] = [
+            &[0x48, 0x8b, 0x44, 0x24, 0x30],
+            &[0x48, 0x8b, 0x45, 0xd8],
+            &[0x48, 0x8b, 0x84, 0x24, 0x30, 1, 0, 0],
+            &[0x48, 0x8b, 0x04, 0x24],
+        ];
+        // mov 0x20(%rsp), %rsi; mov %rax, %rdx; mov -0x100(%rbp), %r10
+        let moves: &[u8] = &[
+            0x48, 0x8b, 0x74, 0x24, 0x20, 0x48, 0x89, 0xc2, 0x4c, 0x8b, 0x95, 0, 0xff, 0xff, 0xff,
+        ];
+        // mov %rax, 0x30(%rsp); mov %rax, -8(%rbp)
+        let stores: [&[u8]; 2] = [&[0x48, 0x89, 0x44, 0x24, 0x30], &[0x48, 0x89, 0x45, 0xf8]];
+        for load in loads {
+            for store in stores {
+                assert!(makes_any(&[load, &ENTERS, store]));
+                assert!(makes_any(&[&[0x90], load, moves, &ENTERS, store]));
+                // Something else happens in between, or the answer is not put away.
+                assert!(!makes_any(&[load, &[0x90], moves, &ENTERS, store]));
+                assert!(!makes_any(&[load, &ENTERS, &[0xc3]]));
+                assert!(!makes_any(&[load, &ENTERS]));
+            }
+        }
+        // The number is in a register: mov %rdi, %rax; or it is of another: mov 8(%rsp), %rcx; and
+        // %r8; or somewhere else: mov 8(%rdi), %rax; mov 8(%r12), %rax; mov 8(%rip), %rax.
+        for other in [
+            &[0x48, 0x89, 0xf8][..],
+            &[0x48, 0x8b, 0x4c, 0x24, 8],
+            &[0x4c, 0x8b, 0x44, 0x24, 8],
+            &[0x48, 0x8b, 0x47, 8],
+            &[0x49, 0x8b, 0x44, 0x24, 8],
+            &[0x48, 0x8b, 0x05, 8, 0, 0, 0],
+        ] {
+            assert!(!makes_any(&[other, &ENTERS, stores[0]]), "{other:x?}");
+        }
+        assert!(!makes_any(&[loads[0], &ENTERS, &[0x48, 0x89, 0xc3, 0x90]]));
+        assert!(!makes_any(&[&call(41), stores[0]]));
     }
 
     fn found(code: &[Vec<u8>]) -> Option<Obstacle> {

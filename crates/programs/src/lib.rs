@@ -46,6 +46,8 @@ pub enum Obstacle {
     Go,
     /// The library is loaded, and its socket functions are not called.
     RawCalls,
+    /// The library is loaded, and functions of sockets may be called that are not its own.
+    AnyCalls,
     /// The library is loaded, and what goes through the program's rings of io_uring passes it by.
     Rings,
     /// The library is built for another libc: the loader rejects it.
@@ -71,12 +73,14 @@ impl fmt::Display for Obstacle {
             Self::OtherArchitecture => "is for another architecture",
             Self::Go => "is written in Go",
             Self::RawCalls => "makes socket calls without libc",
+            Self::AnyCalls => "makes system calls without libc, maybe those of sockets",
             Self::Rings => "sets up io_uring by system calls of its own",
             Self::Musl => "is linked with musl",
         };
         let so = match self {
             Self::Go => "whose programs make their system calls without libc",
             Self::RawCalls => "as Zig's standard library does, and Rust's rustix",
+            Self::AnyCalls => "as unoptimised builds with Rust's rustix do",
             Self::Rings => "as liburing does that is linked into a program",
             Self::Musl => {
                 "whose loader would not start it with Longshore's library, and it goes without"
@@ -85,6 +89,7 @@ impl fmt::Display for Obstacle {
         };
         let then = match self {
             Self::Rings => ": what it does by a ring does not reach Longshore's sockets",
+            Self::AnyCalls => ": connections that it makes so stay with the kernel",
             _ => ": its connections stay with the kernel",
         };
         write!(f, "{why}, {so}{then}")

@@ -54,15 +54,16 @@ pub fn run_by(bed: &Testbed, program: &str, command: &[&OsStr]) {
 }
 
 /// As [`run`], with both ends on one engine, of a program that makes the calls of sockets by system
-/// calls of its own (`programs/own_calls.h`).
+/// calls of its own (`programs/own_calls.h`), compiled with optimisation or without.
 ///
 /// # Panics
 /// If a check fails that should pass.
-pub fn run_without_libc(bed: &Testbed, program: &str) {
+pub fn run_without_libc(bed: &Testbed, program: &str, optimised: bool) {
     let how = How {
         flags: &[
             "-include",
             concat!(env!("CARGO_MANIFEST_DIR"), "/programs/own_calls.h"),
+            if optimised { "-O1" } else { "-O0" },
         ],
         own_calls: true,
         ..How::default()

@@ -1,4 +1,4 @@
-//! The program's own code, and whether it makes calls of sockets without libc.
+//! The program's own code, and whether it makes, or may make, calls of sockets without libc.
 
 use crate::own_code::OwnFile;
 use longshore_programs::{Obstacle, has_note_of_go};
@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Larger programs are not looked through: it would take longer than to start them.
 const LARGEST: usize = 64 << 20;
 
-/// A program that makes such calls.
+/// A program that makes such calls, or may.
 pub(super) struct Found {
     pub(super) code: Range<usize>,
     /// What keeps it with the kernel, if they are not served.
@@ -31,6 +31,7 @@ fn obstacle(own: &OwnFile) -> Option<Obstacle> {
     if own.notes().any(has_note_of_go) {
         return Some(Obstacle::Go);
     }
-    let is_searched = own.code.len() <= LARGEST;
-    is_searched.then(|| own.calls().obstacle()).flatten()
+    let calls = (own.code.len() <= LARGEST).then(|| own.calls())?;
+    let may_be_of_sockets = || calls.makes_any().then_some(Obstacle::AnyCalls);
+    calls.obstacle().or_else(may_be_of_sockets)
 }
