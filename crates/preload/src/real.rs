@@ -65,6 +65,7 @@ pub(crate) use real;
 
 real! {
     pthread_create(thread: Out<'_, pthread_t>, attr: In<'_, pthread_attr_t>, run: Option<Start>, argument: Out<'_, c_void>) -> c_int;
+    thrd_create(thread: Out<'_, pthread_t>, run: Option<Run>, argument: Out<'_, c_void>) -> c_int;
     pthread_sigmask(how: c_int, new: In<'_, sigset_t>, old: Out<'_, sigset_t>) -> c_int;
     sigprocmask(how: c_int, new: In<'_, sigset_t>, old: Out<'_, sigset_t>) -> c_int;
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;

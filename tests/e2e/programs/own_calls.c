@@ -3,6 +3,7 @@
 #include "check.h"
 #include <stddef.h>
 #include <sys/mman.h>
+#include <threads.h>
 
 static void *memory(size_t n) {
   void *at = mmap(0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -297,6 +298,24 @@ static void threads_come_and_go(void) {
   OK(more < 50000);
 }
 
+static int sends_and_returns(void *arg) {
+  SYS(send(*(int *)arg, "t", 1, 0));
+  return 300;
+}
+
+/* Those of C11, too. */
+static void threads_of_c11(void) {
+  EACH_PAIR(mine, far) {
+    thrd_t thread;
+    int result;
+    char byte;
+    OK(thrd_create(&thread, sends_and_returns, &mine) == thrd_success);
+    OK(thrd_join(thread, &result) == thrd_success);
+    IS(result, 300);
+    receive_all(far, &byte, 1);
+  }
+}
+
 const struct check CHECKS[] = {
     {"registers_are_kept", registers_are_kept},
     {"errno_is_left_alone", errno_is_left_alone},
@@ -305,5 +324,6 @@ const struct check CHECKS[] = {
     {"all_signals_held_back", all_signals_held_back},
     {"own_handler_of_bad_calls", own_handler_of_bad_calls},
     {"threads_come_and_go", threads_come_and_go},
+    {"threads_of_c11", threads_of_c11},
     {0, 0},
 };
