@@ -2,7 +2,8 @@
 //! child does that has none of its own yet, is in `state`, which says so here.
 
 use crate::leaked::Leaked;
-use longshore_sockets::Host;
+use longshore_sockets::{Host, ReservationName};
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU8;
 
@@ -20,6 +21,11 @@ const PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") {
 };
 /// How a child takes a place of its own that has inherited one: set once a place was taken.
 static BEGIN_ANEW: OnceLock<BeginAnew> = OnceLock::new();
+
+thread_local! {
+    /// What was reserved for this process, by its one thread.
+    static RESERVED: Cell<Option<ReservationName>> = const { Cell::new(None) };
+}
 
 /// Takes a place of its own for a child that has its parent's, if it can.
 pub(crate) type BeginAnew = fn(inherited: &'static Host) -> Option<&'static Host>;
@@ -51,6 +57,17 @@ pub(crate) fn attached_already() -> Option<&'static Host> {
 /// Whether this process is a child that was made without our knowing, and has not found out.
 pub(crate) fn is_unknown_child() -> bool {
     BEGIN_ANEW.get().is_some() && attached_already().is_none()
+}
+
+/// This process is a child that was made without the handlers of `fork`, for which its parent has
+/// reserved this: what it has inherited is held there, and the engine does not know for whom.
+pub(crate) fn reserved_is(name: Option<ReservationName>) {
+    let _ = RESERVED.try_with(|r| r.set(name));
+}
+
+/// What was reserved for this process, if it is such a child.
+pub(crate) fn reserved() -> Option<ReservationName> {
+    RESERVED.try_with(Cell::get).ok().flatten()
 }
 
 /// This process has its place in the session.

@@ -90,6 +90,9 @@ fn begin_anew(inherited: &'static Host) -> Option<&'static Host> {
             in_child(&only);
             epoll::family::in_child(&only, wake_fds);
             kept::begin_anew(&only);
+            if let Some(name) = place::reserved() {
+                inherited.be_child_of(name);
+            }
         }),
         Err(e) => {
             say(

@@ -221,10 +221,12 @@ fn a_family_in_a_pid_namespace_of_its_own() {
     });
 }
 
-/// What a child that was spawned has inherited goes with it: the engine does not know it by the
-/// pid that its parent has for it, and keeps a channel for ten seconds for one that may still come.
+/// What a child that was spawned, or made by `_Fork`, has inherited goes with it: the engine does not
+/// know it by the pid that its parent has for it, and keeps a channel for ten seconds for one that may
+/// still come.
 const SPAWNED: &str = r#"
-import os, signal, socket, time
+import ctypes, os, signal, socket, sys, time
+libc = ctypes.PyDLL(None)
 listener = socket.create_server(("", 7))
 def spawned(*command):
     far = socket.create_connection((os.environ["OURS"], 7))
@@ -250,6 +252,30 @@ far, child = spawned("sh", "-c", "sleep 2.5; echo spawned; exec sleep 600")
 assert far.recv(100) == b"spawned\n"
 os.kill(child, signal.SIGKILL)
 ends(far)
+# It executes another program at once, or after calls of its own, or none.
+script = "import socket, time; s = socket.socket(fileno=%d); s.sendall(b'made'); time.sleep(600)"
+def forked(first, goes_on):
+    far = socket.create_connection((os.environ["OURS"], 7))
+    near = listener.accept()[0]
+    near.set_inheritable(True)
+    child = libc._Fork()
+    if child == 0:
+        first(near)
+        if goes_on:
+            os.execv(sys.executable, [sys.executable, "-c", script % near.fileno()])
+        time.sleep(600)
+    near.close()
+    far.settimeout(60)
+    return far, child
+send = lambda near: near.send(b"first ")
+for first, goes_on, said in [(lambda near: 0, 1, b"made"), (send, 1, b"first made"), (send, 0, b"first ")]:
+    far, child = forked(first, goes_on)
+    got = b""
+    while len(got) < len(said):
+        got += far.recv(100)
+    assert got == said, got
+    os.kill(child, signal.SIGKILL)
+    ends(far)
 print("all is well")
 "#;
 

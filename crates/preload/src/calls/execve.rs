@@ -102,7 +102,7 @@ fn before(succeeds: bool) -> Left {
     };
     let Some(host) = left.host else {
         if place::is_unknown_child() {
-            left.holds = Holds::Sockets;
+            left.holds = place::reserved().map_or(Holds::Sockets, Holds::Reserved);
         }
         return left;
     };

@@ -14,7 +14,7 @@ use crate::signals::{Held, prepare, within};
 use crate::user::{Out, Run};
 use crate::{cancel, epoll, fds, kept, namespace, own_calls, page_exchange, place, real, state};
 use libc::{c_int, c_long, c_void, pid_t};
-use longshore_sockets::{Forking, HeldSets, Host, OnlyThread, Reservation};
+use longshore_sockets::{Forking, HeldSets, Host, OnlyThread, Reservation, ReservationName};
 use std::cell::{Cell, RefCell};
 
 thread_local! {
@@ -152,15 +152,28 @@ impl HeldForChild {
 /// ([`place::attached`]), or is loaded anew. Whatever the child may do in its first steps
 /// is done in the parent. `flags` are those of `clone`, none for a fork.
 pub(crate) fn unhandled<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce() -> T) -> T {
-    held_by(flags, |held| {
+    held_by(flags, |held, reserved| {
         let child = make();
         drop(held);
+        if child.into() == 0 {
+            begin_unhandled(reserved);
+        }
         child
     })
 }
 
-/// As `unhandled`, where `make` lets go on either side of what it is given.
-fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChild>) -> T) -> T {
+/// In a child that was made without the handlers of `fork`.
+fn begin_unhandled(reserved: Option<ReservationName>) {
+    place::reserved_is(reserved);
+    own_calls::begin_thread();
+}
+
+/// As `unhandled`, where `make` lets go on either side of what it is given, and begins the child
+/// with the name of what is reserved for it.
+fn held_by<T: Copy + Into<i64>>(
+    flags: u64,
+    make: impl FnOnce(Option<HeldForChild>, Option<ReservationName>) -> T,
+) -> T {
     let reserved = prepare(|| {
         cancel::held(|| {
             epoll::apart::before_fork();
@@ -169,7 +182,8 @@ fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChil
             place::attached_already()?.reserve_channel()
         })
     });
-    let child = make((!waits_for_child(flags)).then(HeldForChild::new));
+    let name = reserved.and_then(Reservation::name);
+    let child = make((!waits_for_child(flags)).then(HeldForChild::new), name);
     let child_pid: i64 = child.into();
     within(|| child_is_made(child_pid, reserved));
     child
@@ -177,9 +191,6 @@ fn held_by<T: Copy + Into<i64>>(flags: u64, make: impl FnOnce(Option<HeldForChil
 
 /// What was reserved for a child is its own, or nobody's if it was not made.
 fn child_is_made(child: i64, reserved: Option<Reservation>) {
-    if child == 0 {
-        own_calls::begin_thread();
-    }
     if child > 0 {
         // What another thread has made and used meanwhile.
         cancel::held(kept::leave_all);
@@ -250,11 +261,12 @@ pub extern "C-unwind" fn clone(
     let Some(run) = run else {
         return make(None, argument);
     };
-    held_by(flags as u64, |held| {
+    held_by(flags as u64, |held, reserved| {
         let mut begin = Begin {
             run,
             argument,
             held,
+            reserved,
         };
         let child = make(Some(begin_cloned), Out::from(&mut begin).cast());
         drop(begin.held);
@@ -267,6 +279,7 @@ struct Begin<'a> {
     run: Run,
     argument: Out<'a, c_void>,
     held: Option<HeldForChild>,
+    reserved: Option<ReservationName>,
 }
 
 /// Lets go in a child of `clone` of what its parent held for it, and runs what it was made for.
@@ -276,7 +289,7 @@ extern "C-unwind" fn begin_cloned(begin: Out<'_, c_void>) -> c_int {
         return -1;
     };
     drop(begin.held.take());
-    own_calls::begin_thread();
+    begin_unhandled(begin.reserved);
     (begin.run)(begin.argument)
 }
 
