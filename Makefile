@@ -92,7 +92,7 @@ e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
 	@$(STEP) 'end to end' scripts/nextest.sh --workspace -E 'package(longshore-e2e)'
 
 # Not part of `make test`: it proves something of the tests.
-e2e-unserved: deps
+e2e-unserved: deps ## what passes without Longshore, which no end-to-end test should, an hour
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'end to end, without Longshore' scripts/e2e-unserved.sh
 
@@ -118,6 +118,7 @@ soak: deps ## the long versions: 1 GB, 1000 kills, SOAK_MINUTES=60 each of simul
 		$(CARGO) test -p longshore-stack --lib simulation_delivers -- --nocapture
 	@$(STEP) 'fuzzing' scripts/fuzz.sh $$(($(SOAK_MINUTES) * 60))
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
+	@$(STEP) 'end to end, without Longshore' scripts/e2e-unserved.sh
 	@$(STEP) 'end to end over a modelled bus' scripts/e2e-over.sh bus:pcie-gen4x8
 	@$(STEP) 'end to end over a link' scripts/e2e-over.sh link
 	@$(STEP) 'soak' env LONGSHORE_SOAK=1 LONGSHORE_MINUTES=$(SOAK_MINUTES) scripts/nextest.sh --profile soak --workspace \

@@ -19,7 +19,7 @@ export LONGSHORE_PRELOAD=$place/empty.so
 filter='package(longshore-e2e) and not binary(scripts) and not test(/::kernel$/)'
 if [[ -n ${1:-} ]]; then filter="$filter and ($1)"; fi
 status=0
-cargo nextest run -p longshore-e2e --profile unserved --test-threads "$((15 * $(nproc)))" -E "$filter" \
+cargo nextest run --workspace --profile unserved --test-threads "$((15 * $(nproc)))" -E "$filter" \
   >"$place/log" 2>&1 || status=$?
 # 0: all passed; 100: some failed. Others: it did not get so far.
 if ((status != 0 && status != 100)); then
