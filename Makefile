@@ -92,7 +92,7 @@ e2e: deps ## unmodified programs, end to end, on the kernel and on Longshore
 	@$(STEP) 'end to end' scripts/nextest.sh --workspace -E 'package(longshore-e2e)'
 
 # Not part of `make test`: it proves something of the tests.
-e2e-unserved: deps ## what passes without Longshore, which no end-to-end test should, an hour
+e2e-unserved: deps ## what passes without Longshore, which no end-to-end test should, a quarter of an hour
 	@$(STEP) 'build' $(CARGO) build --release --quiet $(PRODUCT)
 	@$(STEP) 'end to end, without Longshore' scripts/e2e-unserved.sh
 

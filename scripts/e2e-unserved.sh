@@ -3,7 +3,7 @@
 # that does nothing in the place of the shim. Each has to fail; one that passes would pass,
 # too, if Longshore carried nothing.
 #   e2e-unserved.sh [FILTER]      of nextest, as 'binary(sockets)'; all by default
-# Those that claim no traffic are in tests/e2e/unserved.txt, with the reason. An hour: a test
+# Those that claim no traffic are in tests/e2e/unserved.txt, with the reason. A quarter of an hour: a test
 # that waits for what does not come is stopped after a minute, which counts as failed.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -41,5 +41,11 @@ while read -r name; do
   echo "fails without Longshore, and need not be in tests/e2e/unserved.txt: $name"
   wrong=1
 done < <(comm -12 "$place/failed" "$place/may")
+if [[ -z ${1:-} ]]; then
+  while read -r name; do
+    echo "is in tests/e2e/unserved.txt, and no test has this name: $name"
+    wrong=1
+  done < <(sort -u "$place/passed" "$place/failed" | comm -13 - "$place/may")
+fi
 echo "$(wc -l <"$place/failed") failed, as they should, $(wc -l <"$place/passed") passed"
 exit "$wrong"
