@@ -345,7 +345,6 @@ fn edges_take_a_slot_before_the_version_that_has_lengths() {
 
 /// It is published though nothing else is, counted for the socket, and said once.
 #[test]
-#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn that_there_is_more_is_published_by_itself() {
     let (mut session, [mut process, _]) = session();
     let socket = begun(&session, 1);
@@ -378,7 +377,6 @@ fn that_there_is_more_is_published_by_itself() {
 
 /// A process that says it has taken what nobody told it.
 #[test]
-#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn a_process_that_breaks_its_own_ring_is_told_nothing_more() {
     use longshore_ring::spsc::{Consumer, Indices, Producer, Slot};
     let (mut session, _channels) = session();

@@ -118,9 +118,8 @@ impl Both {
 #[test]
 fn what_is_put_with_a_descriptor_is_taken_with_it() {
     let mut both = Both::new();
-    // Some lie across the ring's end, some across the end of a chunk. Miri, which is slow, does
-    // the first quarter of a ring.
-    let rounds = if cfg!(miri) { RING / 40 } else { 4 * RING / 10 };
+    // Some lie across the ring's end, some across the end of a chunk.
+    let rounds = 4 * RING / 10;
     for round in 0..rounds {
         let len = 1 + round * 37 % MAX_IMMEDIATE;
         both.write(len, len);
@@ -370,7 +369,6 @@ fn places_that_are_kept_for_what_is_under_way_are_another_rounds() {
 
 /// A request in the last slot has the rest of its data in the first one: two transfers.
 #[test]
-#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn data_behind_the_last_slot_is_another_transfer() {
     let mut both = Both::new();
     for _ in 1..RING {

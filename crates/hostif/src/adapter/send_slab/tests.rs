@@ -101,7 +101,7 @@ fn no_more_chunks_are_taken_back_than_a_directory_has() {
         assert_eq!(session.send_slab().take_chunks(id.index, edge), counted);
         assert_eq!(session.meter.bad_descriptors(), bad);
     }
-    let session = roomy();
+    let session = small();
     let id = writer(&session, 1);
     let arena = Arc::clone(session.arena());
     for number in 0..chunks {

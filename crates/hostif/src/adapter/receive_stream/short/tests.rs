@@ -170,7 +170,6 @@ fn a_completion_across_the_end_of_the_ring_is_two_transfers() {
 /// A completion whose last slot is the ring's first is two transfers as well; one that begins
 /// there is a transfer of its own, though others of its batch come before it.
 #[test]
-#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn the_first_slot_of_the_ring_is_contiguous_with_nothing_before_it() {
     for (last, transfers) in [(vec![1; 41], 2), (vec![1; 40], 1)] {
         let mut both = Both::new();
@@ -327,7 +326,6 @@ fn what_a_dead_process_was_told_is_there_for_the_next() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "it takes a minute there, and nothing is unsafe")]
 fn a_ring_without_room_has_it_placed() {
     let mut both = Both::new();
     let other = SocketId {
