@@ -181,6 +181,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "it has no such eventfds")]
     fn a_waiter_is_woken_by_its_own_as_long_as_it_has_one() {
         let mut session = small();
+        assert!(!session.wakeups.have_eventfds());
         let fd = session.make_eventfd(1, free).unwrap();
         let fd = fd.try_clone_to_owned().unwrap();
         let counted = |fd: &std::os::fd::OwnedFd| {
@@ -192,7 +193,9 @@ mod tests {
         assert_eq!(counted(&fd), 1);
         session.wakeups.eventfds.ring(2);
         assert_eq!(counted(&fd), 0);
+        assert!(session.wakeups.have_eventfds());
         session.wakeups.eventfds.forget(1);
+        assert!(!session.wakeups.have_eventfds());
         session.wakeups.eventfds.ring(1);
         assert_eq!(counted(&fd), 0);
     }

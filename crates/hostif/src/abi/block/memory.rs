@@ -154,6 +154,20 @@ mod tests {
         assert_eq!(b.send_room(), 4608 - 988, "the engine has said nothing");
     }
 
+    /// As the block has it, of the values that the engine knows.
+    #[test]
+    fn a_writer_is_told_by_the_memory_of_what_is_held() {
+        for (held, size_goal, is_one) in [
+            (988, 988, true),
+            (1000, 988, false),
+            (0, 0, true),
+            (2, 0, true),
+            (3, 0, false),
+        ] {
+            assert_eq!(is_memory_writable(held, 4608, size_goal), is_one, "{held}");
+        }
+    }
+
     proptest! {
         /// There is room whenever the memory of what is held is less than the limit, never for
         /// more than one buffer beyond it, and no value of a program's overflows.

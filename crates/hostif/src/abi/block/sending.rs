@@ -339,6 +339,8 @@ mod tests {
         b.snd.edge.store(100, Ordering::Relaxed);
         b.note_size_goal(0, 150);
         assert_eq!((b.room_before_lowat(), b.is_below_lowat()), (50, false));
+        b.snd.low_water.store(150, Ordering::Relaxed);
+        assert_eq!(b.room_before_lowat(), 50, "both are the same");
         b.snd.low_water.store(500, Ordering::Relaxed);
         assert_eq!((b.room_before_lowat(), b.is_below_lowat()), (400, true));
         b.snd.low_water.store(u32::MAX, Ordering::Relaxed);

@@ -215,3 +215,13 @@ fn each_half_has_a_limit_of_its_own() {
     b.rcv.limit.store(u32::MAX, Ordering::Relaxed);
     assert_eq!((b.snd_limit(), b.rcv_limit()), (7000, STREAM_MAX));
 }
+
+#[test]
+fn each_half_has_a_time_limit_of_its_own() {
+    let b = block();
+    b.time_limit(true).store(5, Ordering::Relaxed);
+    b.time_limit(false).store(7, Ordering::Relaxed);
+    let (sending, receiving) = (&b.snd.time_limit, &b.rcv.time_limit);
+    assert_eq!(sending.load(Ordering::Relaxed), 5);
+    assert_eq!(receiving.load(Ordering::Relaxed), 7);
+}

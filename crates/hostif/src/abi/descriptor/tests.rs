@@ -328,3 +328,13 @@ fn payload_lies_in_one_chunk_of_its_stream() {
     assert!(fits(chunk, 5) && !fits(chunk + 4, 5) && fits(chunk + 5, 5));
     assert!(!fits(5, 0) && !fits(1 << 48, 5));
 }
+
+#[test]
+fn an_interface_that_there_is_not_is_none_in_particular() {
+    for interface in [Interface::Any, Interface::Loopback, Interface::Link] {
+        assert_eq!(Interface::from_raw(interface as u64), interface);
+    }
+    for raw in [3, 1 << 32 | 1, u64::MAX] {
+        assert_eq!(Interface::from_raw(raw), Interface::Any);
+    }
+}

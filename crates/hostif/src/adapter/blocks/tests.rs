@@ -173,3 +173,19 @@ fn a_long_answer_is_cut_off_and_what_was_written_is_counted() {
     let most = crate::abi::MAILBOX_BYTES;
     assert_eq!(session.write_mailbox(0, &[1; 100_000]), most);
 }
+
+/// Before it is accepted: its program finds it as it begins the block.
+#[test]
+fn a_connection_that_has_a_mark_is_told_of_it_at_once() {
+    let session = small();
+    let id = session.blocks().take(|_| false).unwrap();
+    let not_sent = NotSent {
+        sendable: 40,
+        size_goal: 1448,
+        usual: 100,
+    };
+    let before = written(&session);
+    session.blocks().begin_not_sent(id.index, &not_sent);
+    assert_eq!(written(&session) - before, 8 + 4 + 4);
+    assert_eq!(session.arena().block(id.index).not_sent(), not_sent);
+}

@@ -326,3 +326,22 @@ fn requests_come_one_by_one() {
     assert!(!adapter.pending(arena));
     assert_eq!(adapter.next(arena), Ok(None));
 }
+
+/// However many wait in the last channel that is looked at.
+#[test]
+fn as_many_requests_are_counted_as_are_asked_for() {
+    let mut session = open_many();
+    let doorbell = Doorbell::new().unwrap();
+    for (channel, count) in [(3, 3), (70, 5)] {
+        if channel == 3 {
+            session.open_channel(3);
+        }
+        let mut host = HostChannel::new(Arc::clone(session.arena()), channel);
+        for _ in 0..count {
+            host.put(&subscribe()).unwrap();
+        }
+        host.publish(&doorbell, false);
+    }
+    let waiting = |most| session.channels.waiting(&session.pending, most);
+    assert_eq!([0, 2, 3, 4, 8, 9].map(waiting), [0, 2, 3, 4, 8, 8]);
+}

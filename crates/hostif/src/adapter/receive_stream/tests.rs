@@ -120,15 +120,20 @@ fn room_is_found_in_the_chunk_that_was_written_to_last() {
     stream.place(0, 10, &[1; 10], &mut slab, 0).unwrap();
     stream.room_in_latest(20, 5).unwrap().fill(b"after");
     assert_eq!(read_back(&arena, 0, 15..25), *b"\x01\x01\x01\x01\x01after");
+    // It is counted when it is known to be the stream's.
+    stream.room(25, 9).unwrap().fill(b"and after");
+    assert_eq!(stream.placed.pieces, 1);
+    stream.note_placed(9);
+    assert_eq!(read_back(&arena, 0, 20..34), *b"afterand after");
     assert!(stream.room_in_latest(chunk - 4, 5).is_none());
     stream.place(0, chunk, &[2; 10], &mut slab, 0).unwrap();
     assert!(stream.room_in_latest(20, 5).is_none());
     stream.room_in_latest(chunk + 10, 5).unwrap().fill(b"there");
     assert_eq!(read_back(&arena, 0, chunk + 10..chunk + 15), *b"there");
     let placed = Placed {
-        pieces: 2,
-        words: 2,
-        bytes: 10,
+        pieces: 3,
+        words: 4,
+        bytes: 19,
     };
     assert_eq!(stream.take_placed(), placed);
     assert_eq!(stream.take_placed(), Placed::default());
@@ -357,6 +362,27 @@ fn a_stream_reaches_no_further_than_its_directory() {
     stream.consume(2 * chunk + 1, false, &mut slab);
     assert_eq!(stream.place(0, chunk, &[3], &mut slab, 5), Err(NoChunk));
     assert_eq!(read_back(&arena, 5, end - 1..end), [2]);
+}
+
+/// Chunks that are consumed and were not given back yet keep their entries.
+#[test]
+#[cfg_attr(miri, ignore = "there is too much memory for it")]
+fn no_entry_of_a_directory_is_that_of_two_chunks() {
+    let chunks = DIRECTORY as u32 + 2;
+    let geometry = Geometry {
+        rcv_chunks: chunks,
+        ..SMALL
+    };
+    let arena = Arc::new(Arena::create(geometry).unwrap());
+    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, chunks), ReceiveStream::EMPTY);
+    let chunk = CHUNK as u64;
+    stream.place(0, 0, &[1], &mut slab, 5).unwrap();
+    let (base, at) = (chunk + 1, DIRECTORY as u64 * chunk);
+    assert_eq!(stream.place(base, at, &[2], &mut slab, 5), Err(NoChunk));
+    assert_eq!(stream.chunks(), 1);
+    assert_eq!(stream.place(base, at - 1, &[2], &mut slab, 5), Ok(1));
+    assert_eq!(stream.chunks(), DIRECTORY as u64);
+    assert_eq!(read_back(&arena, 5, 0..1), [1]);
 }
 
 /// Though there is a chunk for the first of them.

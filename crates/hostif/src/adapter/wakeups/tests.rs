@@ -245,3 +245,23 @@ fn all_are_woken_after_those_that_are_listed() {
     let awake = super::Wakeups::new(adapter.arena(), eventfds);
     assert!(!awake.has_any() && !awake.owes_any());
 }
+
+/// Those that wait for other sockets are woken for what was told of these before.
+#[test]
+fn what_is_told_without_waking_takes_back_nothing_else() {
+    let mut adapter = small();
+    let arena = adapter.arena().clone();
+    let host = HostSession::of(adapter.arena());
+    let word = |waiter: u32| &arena.waiters()[waiter as usize];
+    for index in 0..2 {
+        let waiter = host.waiters().claim(7, 0).unwrap();
+        assert_eq!(waiter, index);
+        arena.block(index).add_waiter(waiter);
+        word(waiter).declare(Sleep::Futex);
+    }
+    adapter.wakeups.note_socket(0);
+    adapter.without_waking(|adapter| adapter.wakeups.note_socket(1));
+    assert!(adapter.publish());
+    assert_eq!(adapter.wake(8), 1);
+    assert_eq!([0, 1].map(|at| word(at).is_declared()), [false, true]);
+}

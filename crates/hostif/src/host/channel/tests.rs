@@ -435,3 +435,13 @@ fn what_takes_the_place_of_another_is_fetched_no_earlier() {
     }
     assert_eq!(both.taken().len(), 1);
 }
+
+/// It sleeps on: whoever flags a channel for it rings afterwards.
+#[test]
+fn a_flagged_channel_is_looked_at() {
+    let engine = Engine::asleep(Versions::OURS.newest);
+    engine.both.host.flag();
+    assert!(!engine.was_woken());
+    assert_eq!(engine.pending(), Hurry::Now as u32);
+    assert_eq!(engine.both.adapter.pending.take_flags(0), 1 << CHANNEL);
+}

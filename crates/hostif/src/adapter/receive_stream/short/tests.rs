@@ -112,7 +112,9 @@ fn what_is_told_to_one_process_crosses_once_with_its_descriptor() {
     for len in [1, 40, 41, 64, 104, 105, MOST_DATA] {
         let mut both = Both::new();
         let bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+        assert!(!both.stream.has_short());
         assert!(both.arrive(0, &bytes));
+        assert!(both.stream.has_short());
         both.edges.flags = EdgeFlags::CONNECTED;
         assert_eq!(both.report(&[FIRST]), Placed::default());
         let meter = both.adapter.meter.to_host.moved();

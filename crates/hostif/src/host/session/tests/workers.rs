@@ -173,6 +173,11 @@ fn what_can_wait_is_hurried_at_the_workers_that_have_some() {
     two.workers[1].pending.declare_awake();
     two.session.hurry_all(&two.doorbell);
     assert!(pending(&two).iter().all(|any| any & Hurry::Now as u32 != 0));
+    for worker in &two.workers {
+        worker.pending.declare_asleep();
+    }
+    two.session.hurry_all(&two.doorbell);
+    assert_eq!(two.asleep(), [false, false]);
 }
 
 /// That is what it was not woken for, and what it may leave for later, however much of it there is.
@@ -228,6 +233,21 @@ fn completions_of_all_workers_are_taken_and_each_counts_its_own() {
         let of_socket = worker.meter.of(socket).to_host.descriptors;
         assert_eq!((of_socket.count, of_socket.bytes), (1, 24));
     }
+}
+
+/// The first worker has told nothing.
+#[test]
+fn completions_of_a_further_worker_alone_are_seen() {
+    let mut two = Two::new();
+    let socket = two.socket(2, 1);
+    let channel = u32::from(CHANNEL);
+    assert!(!two.session.has_completions(channel));
+    assert!(two.workers[1].put_edges(CHANNEL, socket, &edges(1)));
+    two.workers[1].publish();
+    assert!(two.session.has_completions(channel));
+    assert!(!two.session.has_completions(channel + 1));
+    assert_eq!(two.reported().len(), 1);
+    assert!(!two.session.has_completions(channel));
 }
 
 /// It sleeps in one place for the sockets of both: whoever comes first wakes it.

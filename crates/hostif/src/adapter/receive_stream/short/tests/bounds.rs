@@ -191,3 +191,43 @@ fn a_chunk_that_was_withheld_is_found_when_it_is_needed() {
         }
     }
 }
+
+/// An adapter that is at fault may name any.
+#[test]
+fn payload_for_a_socket_that_there_is_not_is_passed_over() {
+    let mut both = Both::new();
+    assert!(both.arrive(0, b"abc"));
+    let slab = &both.adapter.receive;
+    let (data, payload) = both.stream.data(both.id, &both.edges, slab).unwrap();
+    let payload = payload.to_vec();
+    let sockets = Geometry::SMALL.sockets;
+    for (index, is_there) in [(sockets - 1, true), (sockets, false), (u32::MAX, false)] {
+        let mut named = data;
+        named.socket.index = index;
+        let AdapterSession {
+            channels, meter, ..
+        } = &mut both.adapter;
+        let put = channels.put_data(FIRST, &named, &payload, meter);
+        assert!(put.is_some());
+        both.adapter.publish();
+        let got = both.channels[0].get().unwrap().expect("it was published");
+        assert_eq!(got.is_some(), is_there, "{index}");
+        both.channels[0].release();
+    }
+}
+
+/// Another process was told as much or more meanwhile, and may have written more since.
+#[test]
+fn payload_that_is_no_news_says_nothing_of_the_send_stream() {
+    for (known, snd_acked) in [(2, 4), (3, 0), (9, 0)] {
+        let mut both = Both::new();
+        assert!(both.arrive(0, b"abc"));
+        both.edges.snd_acked = 4;
+        assert_eq!(both.report(&[FIRST]), Placed::default());
+        let block = both.host.block(both.id.index);
+        block.snd.edge.store(10, Ordering::Release);
+        block.rcv.edge.store(known, Ordering::Release);
+        let edges = both.take(0, true).expect("it was told");
+        assert_eq!((edges.rcv_edge, edges.snd_acked), (3, snd_acked), "{known}");
+    }
+}

@@ -72,6 +72,25 @@ fn a_reservation_ends_with_a_child_that_has_no_pid() {
     }
 }
 
+/// It was introduced by a descriptor, by which the engine knows its pid as well.
+#[test]
+fn a_reservation_ends_with_a_child_that_has_a_pid_and_another_name() {
+    let mut processes = processes();
+    let own = std::process::id();
+    reserve(&processes, 4);
+    claim(&processes, 4, REGISTERED | 4);
+    assert!(processes.register_child(4, peer(own)));
+    assert_eq!(processes.take_claimed(4), Some(own));
+    reserve(&processes, 3);
+    held(&mut processes);
+    let control = processes.arena.control(3);
+    let number = control.reservations.load(Ordering::Acquire);
+    control.name_child(number, own);
+    assert!(processes.drop_stale_reservations(0).is_empty());
+    processes.arena.control(4).note_inherited();
+    assert_eq!(processes.drop_stale_reservations(1000), [5]);
+}
+
 /// As a child does before the first thing that it asks for.
 fn claim(processes: &Processes, channel: u32, child: u32) {
     let control = processes.arena.control(channel);
