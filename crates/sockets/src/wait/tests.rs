@@ -359,6 +359,56 @@ fn what_was_put_off_is_said_before_a_thread_sleeps() {
     assert!(ignored.is_hurried());
 }
 
+/// The engine may be what is looked for.
+#[test]
+fn what_was_put_off_is_said_before_a_thread_looks_for_a_while() {
+    let ignored = Ignored::new();
+    ignored.say();
+    let looked = ignored.host.threads().look_again(|| {
+        assert!(ignored.is_hurried());
+        Ok(Some(()))
+    });
+    assert_eq!(looked, Ok(Some(())));
+    assert!(ignored.is_hurried());
+}
+
+/// On its word, where it is woken in the least time; in poll, where it finds that the engine has
+/// died, once that has lasted too long, and if it waits for a descriptor, too.
+#[test]
+fn a_thread_sleeps_on_its_word_until_it_has_slept_in_vain() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let (read, _write) = std::io::pipe().unwrap();
+    let threads = host.threads();
+    let waiter = host.session.waiters().at(threads.my_waiter().unwrap());
+    let limit = WaitLimit {
+        deadline: deadline_after(Some(Duration::from_millis(60))),
+        looked: true,
+        ..WaitLimit::ENDLESS
+    };
+    let mut slept_on = Vec::new();
+    let socket = Some(socket.id().index);
+    let ended = threads.wait_for(socket, None, limit, |_| {
+        let declared = waiter.take();
+        slept_on.push(declared);
+        // It is woken the first time.
+        if let Some(how) = declared.filter(|_| slept_on.len() != 1) {
+            waiter.declare(how);
+        }
+        Ok(None::<()>)
+    });
+    assert_eq!(ended, Err(SocketError::TimedOut));
+    let (word, eventfd) = (Some(Sleep::Futex), Some(Sleep::Eventfd));
+    assert_eq!(slept_on, [word, word, eventfd]);
+    let also = Some((read.as_fd(), PollFlags::IN));
+    let limit = WaitLimit {
+        looked: true,
+        ..WaitLimit::ENDLESS
+    };
+    let how = threads.wait_for(socket, also, limit, |_| Ok(waiter.take()));
+    assert_eq!(how, Ok(Sleep::Eventfd));
+}
+
 #[test]
 fn a_wait_may_last_as_long_as_was_said() {
     assert_eq!(WaitLimit::of_call(None).left(), None);
