@@ -120,3 +120,6 @@ fn unspecified(group: IpAddr) -> IpAddr {
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What programs written for Longshore call, beyond reading and writing.
 
+use longshore_hostif::OpenFlags;
 use longshore_sockets::testing::Engine;
 use longshore_sockets::{Listener, SocketError, Stream};
 use rustix::io::Errno;
@@ -41,6 +42,9 @@ fn a_listener_has_the_address_that_it_was_bound_to() {
     let listener = Listener::bind(host, Engine::address(4000), 8).unwrap();
     assert_eq!(listener.local(), Some(Engine::address(4000)));
     assert!(listener.socket().is_listening());
+    let opened = engine.seen.lock().unwrap().opened.clone();
+    let index = listener.socket().id().index;
+    assert_eq!(opened.get(&index), Some(&OpenFlags::REUSE_ADDRESS));
     let taken = Listener::bind(host, Engine::address(4000), 8).err();
     assert_eq!(taken, Some(SocketError::Refused(Errno::ADDRINUSE)));
     let client = Stream::connect(host, Engine::address(4000)).unwrap();

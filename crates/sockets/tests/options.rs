@@ -2,7 +2,7 @@
 
 use longshore_hostif::{Delimiter, MessageRule, OptionName, SendQueue, Versions};
 use longshore_sockets::testing::Engine;
-use longshore_sockets::{SocketError, WaitLimit};
+use longshore_sockets::{Datagram, SocketError, WaitLimit};
 use std::io::IoSliceMut;
 use std::time::Duration;
 
@@ -179,6 +179,7 @@ fn an_engine_is_told_what_its_version_has() {
         socket.options().take_port_of(b.socket()).unwrap();
         assert_eq!(socket.options().distinguishes_groups(), version >= 22);
         assert_eq!(socket.host().distinguishes_interfaces(), version >= 23);
+        assert_eq!(socket.options().stamps_sent(), version >= 23);
         assert_eq!(socket.host().sends_unsummed(), version >= 24);
         assert_eq!(socket.host().binds_addresses_alone(), version >= 25);
         socket.options().set(Name::KeepCount, 9).unwrap();
@@ -194,6 +195,31 @@ fn an_engine_is_told_what_its_version_has() {
         expected.push((index, Name::KeepCount, 9));
         engine.wait_until("the last", |seen| seen.options.last() == expected.last());
         assert_eq!(engine.seen.lock().unwrap().options, expected, "{version}");
+    }
+}
+
+/// The next call may fill it: the engine has said by then in which buffers. Its answers here are too
+/// short to be any, so that a call that waits for one fails.
+#[test]
+fn a_small_send_buffer_is_set_once_the_engine_has_answered() {
+    let (engine, _directory) = engine();
+    let host = engine.join();
+    let (a, _b) = Engine::pair(host);
+    let datagrams = Datagram::bind(host, Engine::address(0)).unwrap();
+    *engine.behavior.answer.lock().unwrap() = Some(Vec::new());
+    let (small, large) = (4608, 1 << 20);
+    for (socket, name, value, expected) in [
+        (a.socket(), OptionName::SendBuffer, large, Ok(())),
+        (
+            a.socket(),
+            OptionName::SendBuffer,
+            small,
+            Err(SocketError::Broken),
+        ),
+        (a.socket(), OptionName::KeepIdle, 5, Ok(())),
+        (datagrams.socket(), OptionName::SendBuffer, small, Ok(())),
+    ] {
+        assert_eq!(socket.options().set(name, value), expected, "{name:?}");
     }
 }
 

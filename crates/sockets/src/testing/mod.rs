@@ -16,11 +16,12 @@ use crate::host::Host;
 use crate::native::{Listener, Stream};
 use longshore_hostif::attach::Token;
 use longshore_hostif::{
-    EdgeFlags, Features, Geometry, OpenFlags, OptionName, SocketKind, Versions,
+    EdgeFlags, Features, Geometry, Numbered, OpenFlags, OptionName, SocketKind, SourceRequest,
+    Versions,
 };
 use session::Session;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,6 +64,8 @@ pub struct Behavior {
     pub window: AtomicU32,
     /// What it answers to queries; without, numbers from 0 to 103.
     pub answer: Mutex<Option<Vec<u8>>>,
+    /// What it says of the sources of any group: whether those listed are received, and the list.
+    pub sources: Mutex<(bool, Vec<IpAddr>)>,
     /// Takes no files.
     pub refuses_files: AtomicBool,
     /// Lets go of files as soon as nobody holds them and no stream has ranges of them.
@@ -74,8 +77,12 @@ pub struct Behavior {
 pub struct Seen {
     /// Options, in order, by the socket's index.
     pub options: Vec<(u32, OptionName, u64)>,
+    /// What it was asked of sources of groups, in order: the group, the source, and what.
+    pub sources: Vec<(Numbered, Numbered, SourceRequest)>,
     /// All that was said of each socket's edges, by its index.
     pub reported_flags: BTreeMap<u32, EdgeFlags>,
+    /// How each socket was opened, by its index.
+    pub opened: BTreeMap<u32, OpenFlags>,
     /// Sockets that are open.
     pub open: usize,
     /// Chunks of the receive slab that are in use.

@@ -6,7 +6,7 @@ use crate::testing::fixture::{Ignored, engine, socket_in};
 use crate::{Half, ReadySet, Socket};
 use longshore_hostif::SocketKind::{Datagram, Stream};
 use longshore_hostif::SocketState::{self, Connected, Connecting, Dead, Listening, Open};
-use longshore_hostif::{BlockFlags, OptionName, RING, SocketKind};
+use longshore_hostif::{AdapterChannel, BlockFlags, OptionName, RING, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::ManuallyDrop;
 
@@ -318,4 +318,26 @@ fn an_answer_is_taken_once() {
     let to = crate::testing::Engine::address(0);
     assert!(socket.addresses().bind(to).is_ok());
     assert!(host.channel.dispatch.enter().unwrap().answers.is_empty());
+}
+
+/// It had no room for all: it is to look at the channel, which has some now.
+#[test]
+fn an_engine_that_has_more_to_tell_is_asked_for_it() {
+    let ignored = Ignored::new();
+    let (host, arena) = (ignored.host, &ignored.host.arena);
+    // Nothing was put into its ring before: what is put there now is the first.
+    let mut rings = AdapterChannel::new(host.own_rings().next().unwrap());
+    for more in [false, true] {
+        let completion = match more {
+            true => Completion::More,
+            false => Completion::Edges {
+                socket: ignored.socket.id(),
+                edges: Edges::default(),
+            },
+        };
+        rings.put(arena, &completion).unwrap();
+        rings.publish(arena);
+        host.messages().drain().unwrap();
+        assert_eq!(ignored.is_hurried(), more);
+    }
 }

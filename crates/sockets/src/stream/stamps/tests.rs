@@ -3,7 +3,8 @@
 use super::*;
 use crate::block_words::more_bits;
 use crate::testing::{Engine, Seen};
-use crate::{Sending, Socket};
+use crate::{Departure, Sending, Socket};
+use longshore_hostif::{SocketKind, datagram_span};
 use std::io::IoSlice;
 
 fn set(socket: &Socket, flags: u32) {
@@ -98,6 +99,34 @@ fn a_write_that_is_cut_is_stamped_only_if_its_caller_says_so() {
     }
     engine.wait_until("the engine was asked", |seen| {
         asked(seen, a.socket(), StampedWhen::ACKNOWLEDGED).eq([50, 200])
+    });
+}
+
+/// Where its record ends in the send stream; of one beside which it is said that nothing is to be
+/// told, nothing.
+#[test]
+fn the_engine_is_asked_for_the_end_of_the_record_of_a_datagram() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Engine::start(directory.path());
+    let socket = Engine::open(engine.join(), SocketKind::Datagram);
+    let to = socket.addresses().bind(Engine::address(0)).unwrap();
+    set(&socket, TX_SOFTWARE | OPT_TSONLY);
+    let mut ends = 0;
+    let mut expected = Vec::new();
+    for (len, stamped) in [(10, None), (7, Some(0)), (20, None)] {
+        let departure = Departure {
+            stamped,
+            ..Departure::default()
+        };
+        let sent = socket
+            .datagrams()
+            .send(&[IoSlice::new(&vec![7; len])], Some(to), departure);
+        assert_eq!(sent, Ok(len));
+        ends += datagram_span(len as u32);
+        expected.extend(stamped.is_none().then_some(ends));
+    }
+    engine.wait_until("the engine was asked", |seen| {
+        asked(seen, &socket, StampedWhen::SENT).eq(expected.iter().copied())
     });
 }
 

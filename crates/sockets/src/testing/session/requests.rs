@@ -3,7 +3,7 @@
 use super::super::{ADDRESS, SILENT_PORT};
 use super::peers::{Kind, Peer};
 use super::{FIRST_PORT, Session};
-use longshore_hostif::{Address, EdgeFlags, Request, SocketKind};
+use longshore_hostif::{Address, EdgeFlags, Numbered, Request, SocketKind, SourceRequest};
 use std::net::SocketAddr;
 
 const ENOENT: u16 = 2;
@@ -13,9 +13,10 @@ const ECANCELED: u16 = 125;
 impl Session {
     pub(super) fn serve(&mut self, channel: u16, request: &Request) {
         let socket = request.socket();
-        if let Request::Open { kind, .. } = *request {
+        if let Request::Open { kind, flags, .. } = *request {
             let mut seen = self.seen.lock().expect("not poisoned");
             seen.reported_flags.remove(&socket.index);
+            seen.opened.insert(socket.index, flags);
             drop(seen);
             self.peers
                 .insert(socket.index, Peer::new(socket, kind, channel));
@@ -133,9 +134,27 @@ impl Session {
                 Ok((control.write_mailbox(&info) as u64, Address::NONE))
             }
             Request::Cancel { .. } => self.cancel(index),
+            Request::Sources {
+                group,
+                source,
+                change,
+                ..
+            } => Ok(self.sources(group, source, change)),
             // Its wire has no groups, and it sends no signals.
             _ => nothing,
         }
+    }
+
+    /// Notes what is asked of the sources of a group, and says of them what the test wants it to.
+    fn sources(&self, group: Numbered, source: Numbered, how: SourceRequest) -> (u64, Address) {
+        let mut seen = self.seen.lock().expect("not poisoned");
+        seen.sources.push((group, source, how));
+        let (_, place) = source.get();
+        let said = self.behavior.sources.lock().expect("not poisoned");
+        let (included, list) = &*said;
+        let found = list.get(usize::from(place));
+        let address = found.map_or(Address::NONE, |ip| SocketAddr::new(*ip, 0).into());
+        (u64::from(*included) | (list.len() as u64) << 8, address)
     }
 
     pub(super) fn peer(&mut self, index: u32) -> &mut Peer {
