@@ -298,3 +298,35 @@ fn what_is_over_keeps_the_port_that_it_is_bound_to() {
         );
     }
 }
+
+/// The engine is told that it is to have no port for as long as it is bound, unless that is what its
+/// program has said; and nothing of one that it knows by its address.
+#[test]
+fn a_stream_that_connects_from_its_address_is_bound_to_that_alone() {
+    let (engine, host, _directory) = engine();
+    let (alone, without_port) = (more_bits::ADDRESS_ALONE, more_bits::WITHOUT_PORT);
+    let mut sockets = Vec::new();
+    for (bits, said, is_bound) in [
+        (0, &[1, 0][..], true),
+        (alone, &[], true),
+        (alone | without_port, &[], false),
+    ] {
+        let socket = Engine::open(host, SocketKind::Stream);
+        socket.block().set_flags(BlockFlags::ADDRESS_GIVEN);
+        socket.block().set_local(Engine::address(0).into());
+        socket.set_more_bits(bits);
+        socket.addresses().keep_address().unwrap();
+        assert_eq!(socket.addresses().is_bound(), is_bound, "{bits:#x}");
+        socket.options().set(OptionName::KeepCount, 9).unwrap();
+        let index = socket.id().index;
+        let said = said.iter().map(|on| (OptionName::AddressAlone, *on));
+        let said: Vec<_> = said.chain([(OptionName::KeepCount, 9)]).collect();
+        engine.wait_until("it was told", |seen| {
+            let of_socket = seen.options.iter().filter(|(of, ..)| *of == index);
+            let options = of_socket.map(|(_, name, value)| (*name, *value));
+            options.eq(said.iter().copied())
+        });
+        // Its index is nobody else's.
+        sockets.push(socket);
+    }
+}
