@@ -222,10 +222,10 @@ fn handle(signal: i32, handler: extern "C" fn(i32)) {
     assert_eq!(failed, 0);
 }
 
-/// What a thread ends with that waits for `socket`, in vain and no longer than `at_most`, while it
-/// gets one signal after the other.
+/// What a thread ends with that waits for `socket`, and what `also` is, in vain and no longer than
+/// `at_most`, while it gets one signal after the other.
 fn waits_under_signals(
-    socket: &Socket,
+    (socket, also): (&Socket, Also<'_>),
     (signals, at_most): (Signals, Duration),
     signal: i32,
 ) -> SocketError {
@@ -242,7 +242,7 @@ fn waits_under_signals(
                 looked: false,
             };
             let never = || Err::<(), _>(SocketError::WouldBlock);
-            let ended = socket.wait(None, limit, never).unwrap_err();
+            let ended = socket.wait(also, limit, never).unwrap_err();
             section(|s| s.postpone(0));
             has_ended.store(true, Ordering::Release);
             // Until no signal is on its way any more.
@@ -274,6 +274,7 @@ fn a_handler_that_runs_ends_a_wait_unless_its_call_goes_on() {
     let signal = libc::SIGRTMAX() - 4;
     handle(signal, nothing);
     let (engine, _host, _directory) = engine();
+    let (read, _write) = std::io::pipe().unwrap();
     let end = (LONG, SocketError::Interrupted);
     let go_on = (SHORT, SocketError::TimedOut);
     for (restarts, by_restart) in [((|| true) as fn() -> bool, go_on), (|| false, end)] {
@@ -288,8 +289,11 @@ fn a_handler_that_runs_ends_a_wait_unless_its_call_goes_on() {
             (Signals::Restart, by_restart),
             (Signals::Ignored, go_on),
         ] {
-            let ended = waits_under_signals(&socket, (signals, at_most), signal);
-            assert_eq!(ended, expected, "{signals:?}");
+            // On its word, and in poll.
+            for also in [None, Some((read.as_fd(), PollFlags::IN))] {
+                let ended = waits_under_signals((&socket, also), (signals, at_most), signal);
+                assert_eq!(ended, expected, "{signals:?}");
+            }
         }
     }
 }
@@ -315,7 +319,7 @@ fn a_handler_that_is_postponed_while_a_thread_sleeps_ends_its_wait() {
         (Signals::End, LONG, SocketError::Interrupted),
         (Signals::Ignored, SHORT, SocketError::TimedOut),
     ] {
-        let ended = waits_under_signals(&socket, (signals, at_most), signal);
+        let ended = waits_under_signals((&socket, None), (signals, at_most), signal);
         assert_eq!(ended, expected, "{signals:?}");
     }
 }
@@ -510,5 +514,27 @@ fn a_wait_leaves_nothing_in_the_list() {
         .wait_for(Some(socket.id().index), None, limit, |_| Ok(Some(listed())));
     assert_eq!(during.unwrap(), 1);
     assert_eq!(listed(), 0);
+    // Nor is the thread taken for one that sleeps.
+    let waiter = host.threads().my_waiter().unwrap();
+    assert!(!host.session.waiters().at(waiter).is_declared());
     assert!(!socket.block().has_waiters());
+}
+
+/// Nobody wakes it when an engine is killed.
+#[test]
+fn a_thread_that_was_not_woken_in_time_looks_whether_the_engine_lives() {
+    let (mut engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    // What is asked for later finds that, too.
+    assert!(host.threads().thread_eventfd().is_some());
+    engine.kill();
+    assert!(!host.is_gone());
+    let limit = WaitLimit {
+        deadline: deadline_after(Some(Duration::from_millis(20))),
+        looked: true,
+        ..WaitLimit::ENDLESS
+    };
+    let never = || Err::<(), _>(SocketError::WouldBlock);
+    assert!(socket.wait(None, limit, never).is_err());
+    assert!(host.is_gone());
 }
