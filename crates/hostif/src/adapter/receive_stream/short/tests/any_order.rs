@@ -2,12 +2,22 @@
 //! process reads what was sent, and in the end all memory is free.
 
 use super::{Both, FIRST, SECOND};
-use crate::abi::{CHUNK, Edges, MOST_DATA};
+use crate::abi::{CHUNK, Edges, Geometry, MOST_DATA};
+use crate::adapter::AdapterSession;
+use longshore_ring::EventfdSignaler;
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes that may wait to be read.
 const WINDOW: u64 = 2 * CHUNK as u64;
+
+/// Memory for them wherever they begin, and for a chunk that each of the two processes may still
+/// write to.
+const GEOMETRY: Geometry = Geometry {
+    rcv_chunks: 3 + 2,
+    ..Geometry::SMALL
+};
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
@@ -45,6 +55,16 @@ struct Run {
 }
 
 impl Run {
+    fn new() -> Self {
+        let signaler = Arc::new(EventfdSignaler::for_one());
+        let adapter = AdapterSession::create(GEOMETRY, signaler).expect("a session");
+        Self {
+            both: Both::of(adapter),
+            reported: 0,
+            read: 0,
+        }
+    }
+
     fn step(&mut self, step: Step) {
         match step {
             Step::Arrive(len) => self.arrive(len),
@@ -112,7 +132,7 @@ proptest! {
     #[test]
     #[cfg_attr(miri, ignore = "it takes minutes there, and nothing is unsafe")]
     fn each_process_reads_what_was_sent(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut run = Run { both: Both::new(), reported: 0, read: 0 };
+        let mut run = Run::new();
         let all = run.both.adapter.receive.available();
         for step in steps {
             run.step(step);
@@ -125,4 +145,33 @@ proptest! {
         prop_assert_eq!(run.both.adapter.receive.available(), all);
         prop_assert_eq!(run.both.adapter.receive.held.in_use(), 0);
     }
+}
+
+/// Each takes late what it was told, when the other has read it: neither chunk is used before, and
+/// there is memory for a window that lies in three others.
+#[test]
+fn each_process_keeps_one_chunk_from_others_at_most() {
+    let mut run = Run::new();
+    let all = run.both.adapter.receive.available();
+    for (told, other, which, more) in [(SECOND, FIRST, 0, 0), (FIRST, SECOND, 1, 10_000)] {
+        run.step(Step::Arrive(1));
+        run.both.report(&[told]);
+        run.reported = run.both.edges.rcv_edge;
+        if more != 0 {
+            run.step(Step::Arrive(more));
+        }
+        run.both.report(&[other]);
+        run.reported = run.both.edges.rcv_edge;
+        run.step(Step::Take { which, done: false });
+        run.step(Step::Read(WINDOW));
+    }
+    assert_eq!(run.both.adapter.receive.available(), all - 2);
+    let begin = run.both.edges.rcv_edge;
+    for len in [CHUNK, CHUNK - 1] {
+        run.step(Step::Arrive(len));
+    }
+    assert_eq!(run.both.edges.rcv_edge, begin + WINDOW - 1);
+    run.end();
+    run.both.consume(run.read, true);
+    assert_eq!(run.both.adapter.receive.available(), all);
 }
