@@ -122,12 +122,16 @@ fn a_reader_sees_one_writing_or_another() {
     };
     t.publish(&of(0), Loopback::Kernel);
     let rounds = if cfg!(miri) { 40 } else { 20_000u32 };
+    // The writer does not come to its end before anybody reads.
+    let both_are_there = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
+            both_are_there.wait();
             for round in 0..rounds {
                 t.publish(&of(round as u8), Loopback::Kernel);
             }
         });
+        both_are_there.wait();
         while !writer.is_finished() {
             let seen: Vec<Route> = t.iter().collect();
             let IpAddr::V4(first) = seen[0].address else {
