@@ -31,7 +31,7 @@ help: ## this list
 	@echo '  make test      everything that must pass before a commit (some 12 minutes, 20 the first time)'
 	@echo
 	@echo 'All tasks:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { sub(/\$$\(TARGET\)/, "$(TARGET)", $$2); printf "  %-24s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { sub(/\$$\(TARGET\)/, "$(TARGET)", $$2); printf "  %-24s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'By hand, after `make build`, as root:'
 	@echo '  $(TARGET)/release/longshore run --addr 10.77.0.2/24 -- nginx -g "daemon off;"'
