@@ -99,8 +99,9 @@ struct Move {
     /// Its prefix of a register above the eighth or of 64 bits, or 0.
     rex: u8,
     opcode: u8,
-    /// The byte that names register and memory.
-    modrm: u8,
+    /// The byte that names register and memory, and that behind it, which names a base where the
+    /// first does not.
+    modrm: [u8; 2],
     /// Its bytes.
     len: usize,
 }
@@ -110,7 +111,8 @@ impl Move {
     /// The one with which this begins, if it does. Its displacement may not be there any more.
     fn at(code: &[u8]) -> Option<Self> {
         let rex = code.first().copied().filter(|byte| byte & 0xf0 == 0x40);
-        let [opcode, modrm] = *code.get(rex.iter().len()..)?.first_chunk()?;
+        let code = code.get(rex.iter().len()..)?;
+        let [opcode, modrm] = *code.first_chunk()?;
         if opcode != LOAD && opcode != STORE {
             return None;
         }
@@ -125,16 +127,23 @@ impl Move {
         Some(Self {
             rex: rex.unwrap_or(0),
             opcode,
-            modrm,
+            modrm: [modrm, code.get(2).copied().unwrap_or(0)],
             len: rex.iter().len() + 2 + index + displacement,
         })
     }
 
-    /// Whether it is of rax, or eax, and of memory by rsp or rbp.
+    /// Whether it is of rax, or eax, and of memory at so much from rsp or rbp.
     fn is_of_rax_and_stack(&self) -> bool {
-        let (mode, register, base) = (self.modrm >> 6, self.modrm >> 3 & 7, self.modrm & 7);
+        const BY_RSP: u8 = 0x24;
+        let [modrm, next] = self.modrm;
+        let (mode, register, base) = (modrm >> 6, modrm >> 3 & 7, modrm & 7);
         let extends = self.rex & 0b0101 != 0;
-        register == 0 && !extends && matches!((mode, base), (0..=2, 4) | (1 | 2, 5))
+        let is_by_stack = match (mode, base) {
+            (0..=2, 4) => next == BY_RSP,
+            (1 | 2, 5) => true,
+            _ => false,
+        };
+        register == 0 && !extends && is_by_stack
     }
 }
 
@@ -271,9 +280,9 @@ mod tests {
             &[0x48, 0x8b, 0x84, 0x24, 0x30, 1, 0, 0],
             &[0x48, 0x8b, 0x04, 0x24],
         ];
-        // mov 0x20(%rsp), %rsi; mov %rax, %rdx; mov -0x100(%rbp), %r10
+        // mov 0x20(%rsp), %rsi; mov -0x100(%rbp), %r10; mov %rax, %rdx
         let moves: &[u8] = &[
-            0x48, 0x8b, 0x74, 0x24, 0x20, 0x48, 0x89, 0xc2, 0x4c, 0x8b, 0x95, 0, 0xff, 0xff, 0xff,
+            0x48, 0x8b, 0x74, 0x24, 0x20, 0x4c, 0x8b, 0x95, 0, 0xff, 0xff, 0xff, 0x48, 0x89, 0xc2,
         ];
         // mov %rax, 0x30(%rsp); mov %rax, -8(%rbp)
         let stores: [&[u8]; 2] = [&[0x48, 0x89, 0x44, 0x24, 0x30], &[0x48, 0x89, 0x45, 0xf8]];
@@ -288,7 +297,8 @@ mod tests {
             }
         }
         // The number is in a register: mov %rdi, %rax; or it is of another: mov 8(%rsp), %rcx; and
-        // %r8; or somewhere else: mov 8(%rdi), %rax; mov 8(%r12), %rax; mov 8(%rip), %rax.
+        // %r8; or somewhere else: mov 8(%rdi), %rax; mov 8(%r12), %rax; mov 8(%rip), %rax;
+        // mov 8(%rax, %rcx, 8), %rax.
         for other in [
             &[0x48, 0x89, 0xf8][..],
             &[0x48, 0x8b, 0x4c, 0x24, 8],
@@ -296,6 +306,7 @@ mod tests {
             &[0x48, 0x8b, 0x47, 8],
             &[0x49, 0x8b, 0x44, 0x24, 8],
             &[0x48, 0x8b, 0x05, 8, 0, 0, 0],
+            &[0x48, 0x8b, 0x44, 0xc8, 8],
         ] {
             assert!(!makes_any(&[other, &ENTERS, stores[0]]), "{other:x?}");
         }
