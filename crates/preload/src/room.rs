@@ -2,9 +2,10 @@
 //! program's, and they count for nothing of it.
 //!
 //! The limit (RLIMIT_NOFILE) binds the process that makes a descriptor, not one that has it. So while one of
-//! ours is made the limit is as high as the program may set it itself. Where that is no
-//! higher, or the limit is so high that a table as long would be dear to copy at each fork,
-//! they lie from [`BELOW`] on. Called by `state`, when the process joins, and whenever the
+//! ours is made the limit is as high as the program may set it itself: up to the hard limit, or, if
+//! that is no higher, above it with CAP_SYS_RESOURCE. Where it may not, or the limit is so high that a
+//! table as long would be dear to copy at each fork, they are the last numbers below the limit, or lie
+//! from [`BELOW`] on. Called by `state`, when the process joins, and whenever the
 //! engine gives it a descriptor.
 
 use crate::cancel::held;
@@ -17,10 +18,15 @@ use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Where they go if not above the limit.
-const BELOW: RawFd = 960;
-/// Limits that are passed.
+/// Where they go below a limit that is higher: above what a program that goes through all numbers
+/// takes for the last (FD_SETSIZE), and in a table of 32 KiB.
+const BELOW: u64 = 4096 - LAST;
+/// Limits that are passed: the kernel's table of a process with a descriptor above is 128 KiB long.
 const HIGHEST: u64 = 8192;
+/// So much above a hard limit is room for ours.
+const ABOVE_HARD: u64 = 1 << 16;
+/// Numbers below a limit that are left for ours at first.
+const LAST: u64 = 64;
 
 /// A thread has the limit raised.
 static IS_RAISED: AtomicBool = AtomicBool::new(false);
@@ -40,15 +46,20 @@ impl Raised {
             return None;
         }
         let before = getrlimit(Resource::Nofile);
-        let raised = Rlimit {
-            current: before.maximum,
-            maximum: before.maximum,
+        let raise = |now| {
+            let raised = match before.maximum {
+                Some(most) if most <= now => Some(now + ABOVE_HARD),
+                higher => higher,
+            };
+            let raised = Rlimit {
+                current: raised,
+                maximum: raised,
+            };
+            setrlimit(Resource::Nofile, raised).ok()?;
+            Some((now, raised))
         };
-        let is_higher = |now: &u64| before.maximum.is_none_or(|most| *now < most);
-        let now = before
-            .current
-            .filter(|now| *now <= HIGHEST && is_higher(now));
-        let Some(now) = now.filter(|_| setrlimit(Resource::Nofile, raised).is_ok()) else {
+        let now = before.current.filter(|now| *now <= HIGHEST);
+        let Some((now, raised)) = now.and_then(raise) else {
             IS_RAISED.store(false, Ordering::Release);
             return None;
         };
@@ -99,14 +110,9 @@ pub(crate) fn open_kept(path: &CStr, flags: OFlags) -> Option<OwnedFd> {
 
 /// A copy at a high number below the limit.
 fn low(fd: &OwnedFd) -> Option<OwnedFd> {
-    let below_limit = || {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20);
-        fcntl_dupfd_cloexec(fd, BELOW.min(limit.saturating_sub(64) as i32))
-    };
-    // Nearly every program may have descriptors as high as that.
-    fcntl_dupfd_cloexec(fd, BELOW)
-        .or_else(|_| below_limit())
-        .ok()
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let from = limit.saturating_sub(LAST).min(BELOW);
+    fcntl_dupfd_cloexec(fd, from as RawFd).ok()
 }
 
 /// Closes a descriptor that was kept.

@@ -486,25 +486,50 @@ static void allow_numbers_below(int n) {
 }
 
 /* Nothing that the program has not opened stands in its way. */
-static void every_number_is_the_programs(void) {
-  allow_numbers_below(256);
+static void takes_every_number(int end) {
+  struct rlimit limit;
+  SYS(getrlimit(RLIMIT_NOFILE, &limit));
   EACH_PAIR(mine, far) {
     char c;
     IS(ready(mine, POLLIN, 30), 0);
-    for (int n = 3; n < 256; n++)
+    for (int n = 3; n < end; n++)
       if (n != mine && n != far)
         IS(dup2(0, n), n);
-    for (int n = 256; n < 1100; n++)
+    for (int n = limit.rlim_cur; n < 1100; n++)
       FAILS(dup2(0, n), EBADF);
     send_all(far, "a", 1);
     OK(ready(mine, POLLIN, 5000));
     receive_all(mine, &c, 1);
     send_all(mine, "b", 1);
     receive_all(far, &c, 1);
-    for (int n = 3; n < 256; n++)
+    for (int n = 3; n < end; n++)
       if (n != mine && n != far)
         SYS(close(n));
   }
+}
+
+static void every_number_is_the_programs(void) {
+  allow_numbers_below(256);
+  takes_every_number(256);
+}
+
+/* Where the limit is the hard one, a few numbers at its end are the shim's, unless it may allow
+ * itself more. */
+static void every_number_is_the_programs_at_a_hard_limit(void) {
+  struct rlimit more, hard = {256, 256}, after;
+  SYS(getrlimit(RLIMIT_NOFILE, &more));
+  more.rlim_max++;
+  int may = setrlimit(RLIMIT_NOFILE, &more) == 0;
+  SYS(setrlimit(RLIMIT_NOFILE, &hard));
+  takes_every_number(may ? 256 : 256 - 64);
+  SYS(getrlimit(RLIMIT_NOFILE, &after));
+  OK(after.rlim_cur == hard.rlim_cur && after.rlim_max == hard.rlim_max);
+}
+
+/* Under a limit as shells and containers have it, hard and soft: those that programs go through. */
+static void every_number_is_the_programs_at_a_high_limit(void) {
+  SYS(setrlimit(RLIMIT_NOFILE, &(struct rlimit){20000, 20000}));
+  takes_every_number(4000);
 }
 
 /* A process's first socket may take the last number that there is. */
@@ -732,6 +757,8 @@ const struct check CHECKS[] = {
     {"a_new_one_is_passed_with_its_options", a_new_one_is_passed_with_its_options},
     {"a_new_one_has_what_each_has_set", a_new_one_has_what_each_has_set},
     {"every_number_is_the_programs", every_number_is_the_programs},
+    {"every_number_is_the_programs_at_a_hard_limit", every_number_is_the_programs_at_a_hard_limit},
+    {"every_number_is_the_programs_at_a_high_limit", every_number_is_the_programs_at_a_high_limit},
     {"the_first_takes_the_last_number", the_first_takes_the_last_number},
     {"no_number_for_the_first", no_number_for_the_first},
     {"no_number_to_accept", no_number_to_accept},
