@@ -139,6 +139,15 @@ static void children_share_a_listener(void) {
   FAILS(far_connect(far, a), ECONNREFUSED);
 }
 
+/* Sends the byte that comes back, closes the connection, and says which byte it was. */
+static char answer(int fd) {
+  char c;
+  receive_all(fd, &c, 1);
+  send_all(fd, &c, 1);
+  SYS(close(fd));
+  return c;
+}
+
 static void children_share_a_listener_by_epoll(void) {
   enum { WORKERS = 3, N = 60 };
   int listener = my_listener(N);
@@ -157,10 +166,7 @@ static void children_share_a_listener_by_epoll(void) {
           OK(errno == EAGAIN);
           continue;
         }
-        char c;
-        receive_all(fd, &c, 1);
-        send_all(fd, &c, 1);
-        SYS(close(fd));
+        answer(fd);
       }
     }
   }
@@ -419,11 +425,7 @@ static void *watch_and_serve(void *arg) {
       OK(errno == EAGAIN);
       continue;
     }
-    char c;
-    receive_all(fd, &c, 1);
-    send_all(fd, &c, 1);
-    SYS(close(fd));
-    if (c == 'e')
+    if (answer(fd) == 'e')
       _exit(0);
   }
 }

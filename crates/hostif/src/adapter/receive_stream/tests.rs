@@ -337,17 +337,24 @@ proptest! {
     }
 }
 
-/// Beyond that, a chunk's entry would be that of another.
-#[test]
-#[cfg_attr(miri, ignore = "there is too much memory for it")]
-fn a_stream_reaches_no_further_than_its_directory() {
+/// Chunks for all entries of a stream's directory, and two more.
+fn more_than_a_directory() -> (Arc<Arena>, ReceiveSlab) {
     let chunks = DIRECTORY as u32 + 2;
     let geometry = Geometry {
         rcv_chunks: chunks,
         ..SMALL
     };
     let arena = Arc::new(Arena::create(geometry).unwrap());
-    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, chunks), ReceiveStream::EMPTY);
+    let slab = ReceiveSlab::limited(&arena, chunks);
+    (arena, slab)
+}
+
+/// Beyond that, a chunk's entry would be that of another.
+#[test]
+#[cfg_attr(miri, ignore = "there is too much memory for it")]
+fn a_stream_reaches_no_further_than_its_directory() {
+    let (arena, mut slab) = more_than_a_directory();
+    let mut stream = ReceiveStream::EMPTY;
     let chunk = CHUNK as u64;
     // It begins at the end of a chunk, and may have as many bytes as there may be.
     let base = chunk - 1;
@@ -368,13 +375,8 @@ fn a_stream_reaches_no_further_than_its_directory() {
 #[test]
 #[cfg_attr(miri, ignore = "there is too much memory for it")]
 fn no_entry_of_a_directory_is_that_of_two_chunks() {
-    let chunks = DIRECTORY as u32 + 2;
-    let geometry = Geometry {
-        rcv_chunks: chunks,
-        ..SMALL
-    };
-    let arena = Arc::new(Arena::create(geometry).unwrap());
-    let (mut slab, mut stream) = (ReceiveSlab::limited(&arena, chunks), ReceiveStream::EMPTY);
+    let (arena, mut slab) = more_than_a_directory();
+    let mut stream = ReceiveStream::EMPTY;
     let chunk = CHUNK as u64;
     stream.place(0, 0, &[1], &mut slab, 5).unwrap();
     let (base, at) = (chunk + 1, DIRECTORY as u64 * chunk);
