@@ -141,6 +141,7 @@ mod tests {
             };
             let template = Ipv4Template::new(&header);
             prop_assert_eq!((template.tos(), template.ttl()), (tos, ttl));
+            prop_assert_eq!(template.dont_fragment(), dont_fragment);
             for (payload_len, identification) in packets {
                 header.payload_len = payload_len;
                 header.identification = identification;

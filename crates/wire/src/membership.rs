@@ -75,6 +75,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn records_of_exclusion_exclude() {
+        use Record::{Allow, Block, IsExclude, IsInclude, ToExclude, ToInclude};
+        assert!([IsExclude, ToExclude].into_iter().all(Record::excludes));
+        let others = [IsInclude, ToInclude, Allow, Block];
+        assert!(!others.into_iter().any(Record::excludes));
+    }
+
     proptest! {
         #[test]
         fn what_is_read_is_what_was_written(
