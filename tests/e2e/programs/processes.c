@@ -485,15 +485,15 @@ static void threads_of_another_program_watch_a_listener(void) {
         until_it_sleeps(child);
       connect_some(a, 1 + round % 4, 'b', round % 3 ? "just served" : "they sleep");
     }
-    if (too)
+    if (too) {
       SYS(kill(child, SIGKILL)), SYS(waitpid(child, 0, 0));
-    else
-      connect_some(a, 1, 'e', "the last"), joined(child);
-    /* Whoever is left goes on. */
-    if (too)
+      /* Who is left goes on. */
       connect_some(a, 3, 'c', "the child is gone");
-    else
+    } else {
+      connect_some(a, 1, 'e', "the last");
+      joined(child);
       SYS(close(listener));
+    }
   }
 }
 

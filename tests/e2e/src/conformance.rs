@@ -54,16 +54,28 @@ pub fn run_by(bed: &Testbed, program: &str, command: &[&OsStr]) {
 }
 
 /// As [`run`], with both ends on one engine, of a program that makes the calls of sockets by system
-/// calls of its own (`programs/own_calls.h`), compiled with optimisation or without.
+/// calls of its own (`programs/own_calls.h`).
 ///
 /// # Panics
 /// If a check fails that should pass.
-pub fn run_without_libc(bed: &Testbed, program: &str, optimised: bool) {
+pub fn run_without_libc(bed: &Testbed, program: &str) {
+    by_own_calls(bed, program, "-O1");
+}
+
+/// As [`run_without_libc`], of a program that is compiled without optimisation.
+///
+/// # Panics
+/// If a check fails that should pass.
+pub fn run_unoptimised_without_libc(bed: &Testbed, program: &str) {
+    by_own_calls(bed, program, "-O0");
+}
+
+fn by_own_calls(bed: &Testbed, program: &str, optimisation: &str) {
     let how = How {
         flags: &[
             "-include",
             concat!(env!("CARGO_MANIFEST_DIR"), "/programs/own_calls.h"),
-            if optimised { "-O1" } else { "-O0" },
+            optimisation,
         ],
         own_calls: true,
         ..How::default()

@@ -42,33 +42,33 @@ scenarios! {
     }
 
     /// Registers, small stacks, signals and threads.
-    fn particulars(bed) within 120 { conformance::run_without_libc(bed, "own_calls", true); }
+    fn particulars(bed) within 120 { conformance::run_without_libc(bed, "own_calls"); }
 
     /// What programs do by libc they may do without.
-    fn stream(bed) within 300 { conformance::run_without_libc(bed, "stream", true); }
+    fn stream(bed) within 300 { conformance::run_without_libc(bed, "stream"); }
 
     /// Its functions make whatever call they are told.
-    fn unoptimised(bed) within 300 { conformance::run_without_libc(bed, "stream", false); }
+    fn unoptimised(bed) within 300 { conformance::run_unoptimised_without_libc(bed, "stream"); }
 
-    fn connect(bed) within 300 { conformance::run_without_libc(bed, "connect", true); }
+    fn connect(bed) within 300 { conformance::run_without_libc(bed, "connect"); }
 
-    fn datagram(bed) within 300 { conformance::run_without_libc(bed, "datagram", true); }
+    fn datagram(bed) within 300 { conformance::run_without_libc(bed, "datagram"); }
 
-    fn readiness(bed) within 300 { conformance::run_without_libc(bed, "readiness", true); }
+    fn readiness(bed) within 300 { conformance::run_without_libc(bed, "readiness"); }
 
-    fn descriptors(bed) within 300 { conformance::run_without_libc(bed, "descriptors", true); }
+    fn descriptors(bed) within 300 { conformance::run_without_libc(bed, "descriptors"); }
 
-    fn processes(bed) within 300 { conformance::run_without_libc(bed, "processes", true); }
+    fn processes(bed) within 300 { conformance::run_without_libc(bed, "processes"); }
 
-    fn children(bed) within 300 { conformance::run_without_libc(bed, "children", true); }
+    fn children(bed) within 300 { conformance::run_without_libc(bed, "children"); }
 
-    fn signals(bed) within 300 { conformance::run_without_libc(bed, "signals", true); }
+    fn signals(bed) within 300 { conformance::run_without_libc(bed, "signals"); }
 
-    fn memory(bed) within 300 { conformance::run_without_libc(bed, "memory", true); }
+    fn memory(bed) within 300 { conformance::run_without_libc(bed, "memory"); }
 
-    fn misuse(bed) within 300 { conformance::run_without_libc(bed, "misuse", true); }
+    fn misuse(bed) within 300 { conformance::run_without_libc(bed, "misuse"); }
 
-    fn inet6(bed) within 300 { conformance::run_without_libc(bed, "inet6", true); }
+    fn inet6(bed) within 300 { conformance::run_without_libc(bed, "inet6"); }
 }
 
 /// What is said when the program is run, on a kernel of this version, with this in the variable.
