@@ -5,17 +5,23 @@
 //! what asks for one, an engine that gave each its answer would fall behind its port,
 //! whose queue would then drop the frames of connections, too. So as long as it is behind,
 //! a turn answers a few such packets, and drops the others as early as it knows them; as soon
-//! as it has caught up, all are answered again. Thus as many are as there is time for.
+//! as it has caught up, all are answered again. Thus as many are as there is time for. The last
+//! that were left are then taken once more (`unanswered`).
 //!
 //! Owns [`AnswerLimits`], which the stack has; the engine says after each look at the port whether it saw the end of
 //! what was there.
 
+mod unanswered;
+
+pub(crate) use unanswered::UnansweredFrame;
+
 use crate::counters::{Counters, EngineDrop, Notice};
 use crate::link::net_time;
 use crate::syn_drop::SynDrop;
-use longshore_frames::Port;
+use longshore_frames::{Port, RxMeta};
 use longshore_net::icmp::RateLimit;
 use longshore_tcp::Instant;
+use unanswered::UnansweredFrames;
 
 /// Turns in a row that did not see the end of what the port had, after which the engine
 /// is behind. Fewer come from a burst of new clients, all of which are to be answered.
@@ -69,19 +75,47 @@ pub(crate) struct AnswerLimits {
     icmp: RateLimit,
     /// Resets, cookies and echoes.
     unsolicited: AnswerLimit,
+    /// Answers that were refused since [`settle`](Self::settle), and the frames of the last of them.
+    refused: u32,
+    unanswered: UnansweredFrames,
     /// SYNs that the port lets through.
     syns: SynDrop,
 }
 
 impl AnswerLimits {
-    /// Whether what asks for an answer, and belongs to no connection, gets it. If not, it
-    /// is counted as dropped.
-    pub(crate) fn may_answer(&mut self, counters: &mut Counters) -> bool {
+    /// Whether what asks for an answer, and belongs to no connection, gets it now.
+    pub(crate) fn may_answer(&mut self) -> bool {
         let may = self.unsolicited.allows_one_more();
-        if !may {
-            counters.drop(EngineDrop::UnsolicitedUnanswered);
-        }
+        self.refused += u32::from(!may);
         may
+    }
+
+    /// A packet has been taken: if it was refused an answer, its frame is kept if it has one of its
+    /// own, and what cannot be kept is counted as dropped.
+    #[inline]
+    pub(crate) fn settle(&mut self, frame: Option<(&[u8], &RxMeta)>, counters: &mut Counters) {
+        if self.refused != 0 {
+            self.settle_refused(frame, counters);
+        }
+    }
+
+    #[cold]
+    fn settle_refused(&mut self, frame: Option<(&[u8], &RxMeta)>, counters: &mut Counters) {
+        let refused = std::mem::take(&mut self.refused);
+        let dropped = match frame {
+            Some((frame, meta)) => u32::from(self.unanswered.keep(frame, meta)),
+            None => refused,
+        };
+        counters.drop_many(EngineDrop::UnsolicitedUnanswered, dropped.into());
+    }
+
+    /// The oldest frame that is kept is taken from there, once the end of what the port has was
+    /// seen.
+    pub(crate) fn take_unanswered(&mut self) -> Option<UnansweredFrame> {
+        if self.unsolicited.is_behind() {
+            return None;
+        }
+        self.unanswered.take()
     }
 
     /// Whether one more error may be sent now.
@@ -100,12 +134,13 @@ impl AnswerLimits {
         self.syns.served();
     }
 
-    /// A look at the port is over. Says whether [`decide_on_syns`](Self::decide_on_syns) is to be
-    /// called.
+    /// A look at the port is over. Says whether [`decide_on_syns`](Self::decide_on_syns) and
+    /// [`take_unanswered`](Self::take_unanswered) are to be called.
     #[inline]
     pub(crate) fn looked(&mut self, may_have_more: bool) -> bool {
+        let was_behind = self.unsolicited.is_behind();
         self.unsolicited.looked(may_have_more);
-        may_have_more || self.syns.is_active()
+        may_have_more || self.syns.is_active() || was_behind
     }
 
     /// The look at the port has brought so many frames: the port is told how many SYNs it is to let

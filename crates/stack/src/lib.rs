@@ -33,7 +33,7 @@
 //! | `input`, `input6`, `fragments`, `icmp`, `tcp_input`, `udp_input`, `datagram` | packets in, whatever they are |
 //! | `passive`, `handshake`, `half_open`, `admission`, `accept_queue`, `accepted`, `unaccepted`, `cookies`, `fast_open`, `audience` | connections that come in, and who is told of them |
 //! | `responder` | what is answered to packets of no socket: resets, SYN-ACKs, cookies, echoes, errors |
-//! | `answer_limit`, `syn_drop` | how much of that is answered, and how many SYNs the port lets through |
+//! | `answer_limit`, `syn_drop` | how much of that is answered and when, and how many SYNs the port lets through |
 //! | `requests`, `request_error` | what programs ask, how sockets are opened and connected, and why that is refused |
 //! | `binding` | what sockets are bound to, and from which addresses they connect |
 //! | `endings`, `orphans` | how sockets end, and what becomes of those that no process holds |

@@ -77,10 +77,9 @@ impl<'a> Responder<'a> {
         Responder::new(self.link, self.limits, self.counters, self.now)
     }
 
-    /// Whether what asks for an answer, and belongs to no connection, gets it. If not, it
-    /// is counted as dropped.
+    /// Whether what asks for an answer, and belongs to no connection, gets it now.
     pub(crate) fn may_answer(&mut self) -> bool {
-        self.limits.may_answer(self.counters)
+        self.limits.may_answer()
     }
 
     /// Sends a reset in answer to a segment of no connection, if that may be answered; whether it may.

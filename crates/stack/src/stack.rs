@@ -263,11 +263,21 @@ impl Stack {
     #[inline]
     pub fn looked_at_port(&mut self, frames: usize, may_have_more: bool) {
         if self.limits.looked(may_have_more) {
-            let port = self.link.output.device.port_mut();
-            let notice = self
-                .limits
-                .decide_on_syns(frames, may_have_more, port, self.now);
-            self.counters.notices.extend(notice);
+            self.handle_flood(frames, may_have_more);
+        }
+    }
+
+    /// There may be more than can be read, or was: the port is told how many SYNs it is to let through,
+    /// and what was left last is answered if the end was seen.
+    #[cold]
+    fn handle_flood(&mut self, frames: usize, may_have_more: bool) {
+        let port = self.link.output.device.port_mut();
+        let notice = self
+            .limits
+            .decide_on_syns(frames, may_have_more, port, self.now);
+        self.counters.notices.extend(notice);
+        while let Some(left) = self.limits.take_unanswered() {
+            self.frame_in(left.bytes(), &left.meta);
         }
     }
 

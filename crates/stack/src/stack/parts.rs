@@ -79,7 +79,13 @@ impl Answering<'_> {
     /// A frame of which nothing is known beforehand.
     pub(super) fn frame(&mut self, frame: &[u8], meta: &RxMeta) {
         let arrived = self.packets().frame(frame, meta);
+        // One frame of several would not bring what they have brought together.
+        let is_alone = !matches!(arrived, Arrived::Whole(_));
         self.take(arrived);
+        let Responder {
+            limits, counters, ..
+        } = &mut self.responder;
+        limits.settle(is_alone.then_some((frame, meta)), counters);
     }
 
     /// What a packet has brought goes to those that it is for.
@@ -112,6 +118,10 @@ impl Answering<'_> {
             let arrived = self.packets().own_packet(&own);
             self.take(arrived);
         }
+        let Responder {
+            limits, counters, ..
+        } = &mut self.responder;
+        limits.settle(None, counters);
         self.endpoints.sessions.at_work = AtWork::Nobodys;
         count
     }

@@ -2,7 +2,7 @@
 
 use super::filtering::{Filter, Filtering};
 use super::off_path::GEOMETRY;
-use super::single::{ISN, Single, header};
+use super::single::{FIRST_PORT, ISN, Single, header};
 use longshore_hostif::Features;
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::SeqNumber;
@@ -92,4 +92,57 @@ fn a_client_that_is_refused_again_and_again_is_no_flood() {
         }
     }
     assert_eq!(filter.syns(), None);
+}
+
+/// A client whose packets come one after the other is refused an answer while the engine is behind:
+/// it waits then, so that the end of what the port has is seen, and it has its answer at once.
+#[test]
+fn what_was_left_last_is_answered_when_the_port_is_empty() {
+    /// Answers in a look of an engine that is behind, and what is kept of the rest.
+    const FEW: u16 = 8;
+    for (left, late, lost) in [(1, 1, 0), (FEW, FEW, 0), (FEW + 3, FEW, 3)] {
+        let (mut single, _) = listening();
+        for _ in 0..LOOKS {
+            single.stack.looked_at_port(FRAMES.into(), true);
+        }
+        let all = FEW + left;
+        for number in 0..all {
+            let syn = TcpHeader {
+                dst_port: 81,
+                ..header(number, TcpFlags::SYN, ISN, SeqNumber(0))
+            };
+            single.segment(&syn, &[]);
+        }
+        assert_eq!(ports_of_resets(&mut single), ports_of(0..FEW));
+        // There is still more: none of them is answered.
+        single.stack.looked_at_port(FRAMES.into(), true);
+        assert!(ports_of_resets(&mut single).is_empty());
+        single.stack.looked_at_port(0, false);
+        assert_eq!(ports_of_resets(&mut single), ports_of(all - late..all));
+        assert_eq!(unanswered(&single), lost);
+        // None is answered twice.
+        single.stack.looked_at_port(0, false);
+        assert!(ports_of_resets(&mut single).is_empty());
+    }
+}
+
+/// The ports of these clients.
+fn ports_of(clients: std::ops::Range<u16>) -> Vec<u16> {
+    clients.map(|number| FIRST_PORT + number).collect()
+}
+
+/// To which ports resets were sent.
+fn ports_of_resets(single: &mut Single) -> Vec<u16> {
+    let sent = single.sent().into_iter();
+    let resets = sent.filter(|header| header.flags.contains(TcpFlags::RST));
+    resets.map(|header| header.dst_port).collect()
+}
+
+/// How many packets were dropped without an answer.
+fn unanswered(single: &Single) -> u64 {
+    let drops = single.stack.counters.drops();
+    drops
+        .filter(|(name, _)| *name == "unsolicited_unanswered")
+        .map(|(_, count)| count)
+        .sum()
 }
