@@ -62,6 +62,7 @@ mod reconnect;
 mod refused;
 mod relay;
 mod report;
+mod reported_errors;
 mod responses;
 mod routers;
 mod scenario;

@@ -8,9 +8,7 @@ use crate::link::WholeMessage;
 use longshore_net::DropReason;
 use longshore_net::icmp6::{may_answer_error, problem};
 use longshore_wire::icmpv6::{self, Icmpv6};
-use longshore_wire::ipv6::{
-    FRAGMENT_LEN, HEADER_LEN, Ipv6Header, Refusal, Upper, next_header, walk,
-};
+use longshore_wire::ipv6::{FRAGMENT_LEN, HEADER_LEN, Ipv6Header, Refusal, Upper, next_header};
 use std::net::Ipv6Addr;
 
 /// Bytes of a packet that an ICMPv6 error quotes: all of the error fits into what every
@@ -27,38 +25,51 @@ pub(crate) struct Packet6<'a> {
 }
 
 impl Packet6<'_> {
+    /// Its headers behind the fixed one, up to the first that is no extension header, whatever is in
+    /// them: of which kind each is, and where it begins in the payload.
+    fn headers(&self) -> impl Iterator<Item = (u8, usize)> + '_ {
+        let payload = self.payload();
+        let first = Some((self.header.next_header, 0));
+        std::iter::successors(first, |(kind, at)| following(payload, *kind, *at))
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.whole.get(HEADER_LEN..).unwrap_or_default()
+    }
+
     /// Where the header before the one at `at` in the payload names it.
     fn names_upper_at(&self, at: usize) -> u32 {
         const IN_FIXED_HEADER: u32 = 6;
-        let payload = self.whole.get(HEADER_LEN..).unwrap_or_default();
-        let (mut begins, mut next) = (0, self.header.next_header);
-        let mut named = IN_FIXED_HEADER;
-        while begins < at {
-            let [following, words, ..] = payload.get(begins..).unwrap_or_default() else {
-                break;
-            };
-            named = (HEADER_LEN + begins) as u32;
-            begins += if next == next_header::FRAGMENT {
-                FRAGMENT_LEN
-            } else {
-                8 + 8 * usize::from(*words)
-            };
-            next = *following;
-        }
-        named
+        let before = self.headers().take_while(|(_, begins)| *begins < at);
+        let last = before.last();
+        last.map_or(IN_FIXED_HEADER, |(_, begins)| (HEADER_LEN + begins) as u32)
     }
 
-    /// Whether it is itself an ICMPv6 error, or cannot be told not to be one.
+    /// Whether it is itself an ICMPv6 error, or cannot be told not to be one. What is wrong with its
+    /// extension headers may be what there is to report: nothing is asked of them here.
     fn carries_error(&self) -> bool {
         const INFORMATIONAL: u8 = 128;
-        let payload = self.whole.get(HEADER_LEN..).unwrap_or_default();
-        walk(self.header.next_header, payload).is_ok_and(|upper| {
-            upper.next_header == next_header::ICMPV6
-                && payload
-                    .get(upper.at)
-                    .is_none_or(|kind| *kind < INFORMATIONAL)
+        let kind_at = |at| self.payload().get(at).copied();
+        self.headers().last().is_some_and(|(header, at)| {
+            header == next_header::ICMPV6 && kind_at(at).is_none_or(|kind| kind < INFORMATIONAL)
         })
     }
+}
+
+/// Of which kind the header is that follows the one of this `kind` at `at`, and where it begins; `None`
+/// if that is no extension header, or is cut short.
+fn following(payload: &[u8], kind: u8, at: usize) -> Option<(u8, usize)> {
+    let [next, words, ..] = *payload.get(at..)? else {
+        return None;
+    };
+    let len = match kind {
+        next_header::FRAGMENT => FRAGMENT_LEN,
+        next_header::HOP_BY_HOP | next_header::ROUTING | next_header::DESTINATION_OPTIONS => {
+            8 + 8 * usize::from(words)
+        }
+        _ => return None,
+    };
+    Some((next, at + len))
 }
 
 impl Responder<'_> {

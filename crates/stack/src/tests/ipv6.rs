@@ -20,13 +20,13 @@ use longshore_wire::{SeqNumber, udp};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-const OURS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-const PEER: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+pub(super) const OURS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+pub(super) const PEER: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 90;
 const PEER_PORT: u16 = 9;
 
 /// A stack with an IPv6 address, once it may use it.
-fn six() -> Single {
+pub(super) fn six() -> Single {
     let mut single = Single::at(&["fd00::1/64"], GEOMETRY, 1, Features::empty());
     (0..5).for_each(|_| single.turn_after(1_000_000));
     single.packets();
@@ -69,11 +69,11 @@ fn bound(single: &mut Single, kind: SocketKind, port: u16) -> SocketId {
     socket
 }
 
-fn comes(single: &mut Single, next_header: u8, payload: &[u8]) {
+pub(super) fn comes(single: &mut Single, next_header: u8, payload: &[u8]) {
     comes_to(single, OURS, next_header, payload);
 }
 
-fn comes_to(single: &mut Single, to: Ipv6Addr, next_header: u8, payload: &[u8]) {
+pub(super) fn comes_to(single: &mut Single, to: Ipv6Addr, next_header: u8, payload: &[u8]) {
     let packet = packets::packet((PEER.into(), to.into()), next_header, payload);
     single.frame_in(&packet);
     single.turn();
@@ -94,7 +94,7 @@ fn datagram(to: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 /// What was sent, each with its header; the checksums of ICMPv6 are right.
-fn sent(single: &mut Single) -> Vec<(Ipv6Header, Vec<u8>)> {
+pub(super) fn sent(single: &mut Single) -> Vec<(Ipv6Header, Vec<u8>)> {
     let all = single.packets().into_iter();
     let split = |packet: Vec<u8>| {
         let (ip, range) = Ipv6Header::parse(&packet).expect("IPv6");
@@ -104,7 +104,7 @@ fn sent(single: &mut Single) -> Vec<(Ipv6Header, Vec<u8>)> {
 }
 
 /// The ICMPv6 messages that were sent, and what follows their headers.
-fn messages(single: &mut Single) -> Vec<(Icmpv6, Vec<u8>)> {
+pub(super) fn messages(single: &mut Single) -> Vec<(Icmpv6, Vec<u8>)> {
     let all = sent(single).into_iter();
     let of_icmp = all.filter(|(ip, _)| ip.next_header == next_header::ICMPV6);
     let parse = |(ip, bytes): (Ipv6Header, Vec<u8>)| {
