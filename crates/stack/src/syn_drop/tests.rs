@@ -63,6 +63,14 @@ fn of_more_as_much_passes_as_can_be_read() {
     let first: Vec<u8> = flood.shares.iter().take(4).map(|s| s.1).collect();
     assert_eq!(first, [2, 3, 4, 5]);
     assert!(flood.shares[3].0 - flood.shares[0].0 <= 4 * SETTLES);
+    // What each of them does is seen before the next.
+    let settle = |pair: &[(u64, u8)]| pair[1].0 - pair[0].0 >= SETTLES;
+    assert!(flood.shares[..4].windows(2).all(settle));
+    let due = flood
+        .share
+        .deadline()
+        .expect("it is seen whether it is over");
+    assert_eq!(due, flood.share.window.after_us(WINDOW));
     // What is tried again and again fails ever less often.
     let before = flood.behind;
     flood.goes_on(10_000, 5_000);
@@ -153,4 +161,91 @@ fn what_has_no_end_stays_in_bounds() {
         now = now.after_us(SETTLES);
     }
     assert!(share.shift <= MAX_SYN_DROP);
+}
+
+/// One SYN among four frames is a good part of them, and one among five is not.
+#[test]
+fn a_good_part_is_one_in_four() {
+    for (frames, expected) in [(4, Some(FIRST)), (5, None)] {
+        let mut share = SynDrop::default();
+        share.came();
+        share.looked(frames, true);
+        assert_eq!(share.decide(true, Instant(1_000_000)), expected);
+    }
+}
+
+/// A flood that pauses for less than a window is not over.
+#[test]
+fn a_flood_may_pause() {
+    let mut flood = Flood::new(300);
+    flood.goes_on(1_000, 5_000);
+    for _ in 0..20 {
+        flood.goes_on(30, 5_000);
+        flood.goes_on(10, 0);
+    }
+    assert!(flood.shares.iter().all(|(_, shift)| *shift != 0));
+}
+
+/// One in four passes since a second, and so many that passed have come in the last window.
+fn at_the_end_of_a_window(came: u64) -> (SynDrop, Instant) {
+    let now = Instant(2_000_000);
+    let begun = Instant(now.0 - WINDOW);
+    let share = SynDrop {
+        shift: 2,
+        set_at: begun,
+        window: begun,
+        came,
+        ..SynDrop::default()
+    };
+    (share, now)
+}
+
+/// Fewer than 20,000 in a second are few.
+#[test]
+fn what_passes_tells_how_many_come() {
+    for (came, expected) in [(0, 0), (1, 0), (249, 0), (250, 1), (2_000, 1)] {
+        let (mut share, now) = at_the_end_of_a_window(came);
+        assert_eq!(share.decide(false, now), Some(expected), "{came}");
+        // Before the end it is too early to say.
+        let (mut share, now) = at_the_end_of_a_window(came);
+        assert_eq!(share.decide(false, Instant(now.0 - 1)), None, "{came}");
+    }
+}
+
+/// A larger share that was too much at once is not tried again soon; one that has stood its time
+/// was not too much. What is halved again after that changes nothing of it.
+#[test]
+fn a_share_that_did_not_stand_is_tried_less_often() {
+    const STAND: u64 = 4 * SHORTEST_STAND;
+    for (is_trial, stood, expected) in [
+        (true, STAND - 1, 2 * STAND),
+        (true, STAND, SHORTEST_STAND),
+        (false, STAND - 1, STAND),
+        (false, STAND, STAND),
+    ] {
+        let mut share = SynDrop {
+            shift: 3,
+            set_at: Instant(1_000_000),
+            stand: STAND,
+            is_trial,
+            ..SynDrop::default()
+        };
+        share.came();
+        share.looked(1, true);
+        let now = Instant(1_000_000 + stood);
+        assert_eq!(share.decide(true, now), Some(4));
+        assert_eq!(share.stand, expected, "{is_trial} {stood}");
+    }
+}
+
+/// What was read before the share was set says nothing of what passes since.
+#[test]
+fn with_a_share_the_count_begins_anew() {
+    let (mut share, now) = (SynDrop::default(), Instant(1_000_000));
+    (0..1_000).for_each(|_| share.came());
+    share.looked(1_000, true);
+    assert_eq!(share.decide(true, now), Some(FIRST));
+    share.came();
+    share.looked(500, true);
+    assert_eq!(share.decide(true, now.after_us(SETTLES)), None);
 }

@@ -3,6 +3,7 @@
 use super::filtering::{Filter, Filtering};
 use super::off_path::GEOMETRY;
 use super::single::{FIRST_PORT, ISN, Single, header};
+use crate::Notice;
 use longshore_hostif::Features;
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::SeqNumber;
@@ -145,4 +146,60 @@ fn unanswered(single: &Single) -> u64 {
         .filter(|(name, _)| *name == "unsolicited_unanswered")
         .map(|(_, count)| count)
         .sum()
+}
+
+/// So many looks that each bring so many SYNs, of clients from this one on, and as many frames.
+fn looks(single: &mut Single, first: u16, (looks, syns): (u16, u16), may_have_more: bool) {
+    for look in 0..looks {
+        for number in 0..syns {
+            let client = first + look * syns + number;
+            single.bring(client, TcpFlags::SYN, SeqNumber(0));
+        }
+        single.stack.looked_at_port(FRAMES.into(), may_have_more);
+        single.turn();
+    }
+}
+
+/// When nothing comes any more, the port is told so at the next deadline, though no look sees anything.
+#[test]
+fn when_a_flood_is_over_the_port_lets_all_through() {
+    const WINDOW_US: u64 = 50_000;
+    let (mut single, filter) = listening();
+    looks(&mut single, 0, (LOOKS, FRAMES), true);
+    assert!(filter.syns().is_some_and(|part| part > 0));
+    let due = single.stack.next_timeout().expect("it is looked at again");
+    assert!(due <= single.now.after_us(WINDOW_US));
+    (0..2).for_each(|_| {
+        single.turn_after(WINDOW_US);
+        single.stack.looked_at_port(0, false);
+    });
+    assert_eq!(filter.syns(), Some(0));
+}
+
+/// SYNs that were all read are not counted among those that come while the engine is behind.
+#[test]
+fn syns_that_were_read_are_no_part_of_what_comes_later() {
+    let (mut single, filter) = listening();
+    looks(&mut single, 0, (LOOKS, FRAMES), false);
+    looks(&mut single, 0, (LOOKS, 0), true);
+    assert_eq!(filter.syns(), None);
+}
+
+/// The operator hears of a flood once a minute.
+#[test]
+fn a_flood_is_told_of_now_and_then() {
+    const MINUTE_US: u64 = 60_000_000;
+    let (mut single, _) = listening();
+    let told = |single: &mut Single| std::mem::take(&mut single.stack.counters.notices);
+    let rounds = [(0, 1), (1_000_000, 0), (MINUTE_US, 1)];
+    for (round, (after, expected)) in (0..).zip(rounds) {
+        single.turn_after(after);
+        looks(&mut single, round * 1_000, (2 * LOOKS, FRAMES), true);
+        assert_eq!(told(&mut single), vec![Notice::SynFlood; expected]);
+        assert!(single.stack.status().syns_dropped_at_port() > 0);
+        for _ in 0..3 {
+            single.turn_after(100_000);
+            single.stack.looked_at_port(0, false);
+        }
+    }
 }
