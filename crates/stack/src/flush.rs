@@ -446,3 +446,21 @@ impl Counters {
         u64::from(SEGMENT) * segments + u64::from(PIECE) * pieces + c.datagrams.output
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long segment costs what those would that it stands for, and bytes that are passed on what it
+    /// takes to copy them.
+    #[test]
+    fn output_costs_what_it_stands_for() {
+        let mut counters = Counters::new();
+        counters.tcp.segments_out = 3;
+        counters.tcp.longer_segments_out = 2;
+        counters.own_bytes.cut_through = 4 * crate::pair_end::PIECE + 1;
+        counters.datagrams.output = 7;
+        let expected = 5 * u64::from(SEGMENT) + 4 * u64::from(PIECE) + 7;
+        assert_eq!(counters.output(), expected);
+    }
+}

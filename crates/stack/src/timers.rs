@@ -281,6 +281,72 @@ mod tests {
         assert!(now.0 - 3_600_000_000 <= TICK);
     }
 
+    /// What is set again to the same time comes up once, and what is cleared not at all.
+    #[test]
+    fn a_time_that_stays_is_entered_once() {
+        let mut wheel = Wheel::new(at(0));
+        let mut alarm = Alarm::OFF;
+        (0..3).for_each(|_| wheel.set(&mut alarm, 7, at(5_000)));
+        assert_eq!(came_up(&mut wheel, 7_000), [7]);
+        assert!(wheel.is_due(&mut alarm, 7, at(7_000)));
+        wheel.set_or_clear(&mut alarm, 7, at(9_000));
+        wheel.set_or_clear(&mut alarm, 7, Instant::NEVER);
+        assert_eq!(came_up(&mut wheel, 12_000), [7]);
+        assert!(!wheel.is_due(&mut alarm, 7, at(12_000)));
+        assert_eq!(wheel.next(), None);
+    }
+
+    /// A name may be another thing's by the time that it comes up: that one has its own entry, and
+    /// gets no second.
+    #[test]
+    fn an_entry_of_who_had_the_name_before_says_nothing() {
+        let mut wheel = Wheel::new(at(0));
+        let (mut before, mut next) = (Alarm::OFF, Alarm::OFF);
+        wheel.set(&mut before, 7, at(5_000));
+        wheel.set(&mut next, 7, at(20_000));
+        assert_eq!(came_up(&mut wheel, 7_000), [7]);
+        assert!(!wheel.is_due(&mut next, 7, at(7_000)));
+        assert_eq!(came_up(&mut wheel, 22_000), [7]);
+        assert!(wheel.is_due(&mut next, 7, at(22_000)));
+    }
+
+    /// A deadline that moves on to this microsecond has passed.
+    #[test]
+    fn what_moves_on_to_now_is_due() {
+        let mut wheel = Wheel::new(at(0));
+        let mut alarm = Alarm::OFF;
+        wheel.set(&mut alarm, 7, at(5_000));
+        wheel.set(&mut alarm, 7, at(7_000));
+        assert_eq!(came_up(&mut wheel, 7_000), [7]);
+        assert!(wheel.is_due(&mut alarm, 7, at(7_000)));
+    }
+
+    /// The slot of a deadline that is once around the wheel away is that of now.
+    #[test]
+    fn a_deadline_once_around_comes_up_in_its_time() {
+        for ticks in [SLOTS as u64 - 1, SLOTS as u64, SLOTS as u64 + 1] {
+            let mut wheel = Wheel::new(at(0));
+            let (mut alarm, deadline) = (Alarm::OFF, ticks * TICK + 5);
+            wheel.set(&mut alarm, 7, at(deadline));
+            let mut now = wheel.next().expect("it is entered");
+            while !came_up(&mut wheel, now.0).is_empty() && !wheel.is_due(&mut alarm, 7, now) {
+                now = wheel.next().expect("it is entered again");
+            }
+            assert!((deadline..=deadline + TICK).contains(&now.0), "{ticks}");
+        }
+    }
+
+    /// What has a deadline and no entry would never come up.
+    #[test]
+    fn an_alarm_without_an_entry_is_not_sound() {
+        assert!(Alarm::OFF.is_sound());
+        let entered = Instant::NEVER;
+        let deadline = at(5_000);
+        assert!(!Alarm { deadline, entered }.is_sound());
+        let (deadline, entered) = (Instant::NEVER, at(5_000));
+        assert!(Alarm { deadline, entered }.is_sound());
+    }
+
     #[test]
     fn a_long_silence_loses_nothing() {
         let mut wheel = Wheel::new(at(0));

@@ -64,3 +64,25 @@ impl GivenUp {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sockets of a session that was taken out are gone, so that there is nothing to reset: but
+    /// those of others that stand in line hear of it.
+    #[test]
+    fn of_a_listener_that_was_taken_out_those_in_line_are_refused() {
+        let mut queue = AcceptQueue::default();
+        queue.push(SocketId {
+            index: 1,
+            generation: 1,
+        });
+        queue.push_entering(7);
+        let mut given_up = GivenUp::default();
+        given_up.put_entering(3, queue);
+        assert!(given_up.are_any());
+        assert!(matches!(given_up.next(), Some(Next::Refuse(7))));
+        assert!(given_up.next().is_none() && !given_up.are_any());
+    }
+}

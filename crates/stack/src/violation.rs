@@ -17,3 +17,15 @@ pub(super) fn holds(is_true: bool, key: u32, what: &'static str) -> Result<(), V
         Err(Violation { key, what })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_hold_is_said_of_its_socket() {
+        let (key, what) = (7, "it is wrong");
+        assert_eq!(holds(true, key, what), Ok(()));
+        assert_eq!(holds(false, key, what), Err(Violation { key, what }));
+    }
+}

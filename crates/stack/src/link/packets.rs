@@ -305,4 +305,20 @@ mod tests {
         assert!(labels.iter().all(|l| *l != 0 && *l < 1 << 20));
         assert_eq!(flow_label(a, b, 7, 80), flow_label(a, b, 7, 80));
     }
+
+    /// Each of what a flow is known by tells it apart.
+    #[test]
+    fn flows_have_labels_of_their_own() {
+        let at = |high: u16, low: u16| Ipv6Addr::new(0xfd00, 0, 0, high, 0, 0, 0, low);
+        let distinct = |label: &dyn Fn(u16) -> u32| {
+            let all: std::collections::HashSet<u32> = (1..=1_000).map(label).collect();
+            all.len() > 990
+        };
+        assert!(distinct(&|n| flow_label(at(0, n), at(0, 2), 7, 80)));
+        assert!(distinct(&|n| flow_label(at(n, 1), at(0, 2), 7, 80)));
+        assert!(distinct(&|n| flow_label(at(0, 1), at(0, n), 7, 80)));
+        assert!(distinct(&|n| flow_label(at(0, 1), at(n, 2), 7, 80)));
+        assert!(distinct(&|n| flow_label(at(0, 1), at(0, 2), n, 80)));
+        assert!(distinct(&|n| flow_label(at(0, 1), at(0, 2), 7, n)));
+    }
 }

@@ -396,3 +396,52 @@ fn what_was_looked_up_is_looked_up_again_when_networks_are_others() {
     link.reconfigured();
     assert_eq!(hops(&mut link), [(router, peer); 2]);
 }
+
+/// A host goes to its own addresses from them, and to each of its loopback addresses from the first.
+#[test]
+fn a_source_is_ours_where_the_destination_is() {
+    let (port, _far) = pair(&MemoryConfig::default());
+    let interface = Interface {
+        port: Box::new(port),
+        addresses: &cidrs(&["10.0.0.1/24", "fd00::1/64", "2001:db8::1/64"]),
+        gateways: &[],
+        automatic: &Automatic::default(),
+    };
+    let link = Link::new(interface, true, &Secrets::from_seed(1), at(0)).unwrap();
+    for (to, from) in [
+        ("10.0.0.1", Some("10.0.0.1")),
+        ("10.0.0.2", Some("10.0.0.1")),
+        ("127.0.0.1", Some("127.0.0.1")),
+        ("127.0.0.9", Some("127.0.0.1")),
+        ("::1", Some("::1")),
+        ("fd00::1", Some("fd00::1")),
+        ("2001:db8::1", Some("2001:db8::1")),
+        ("192.0.2.1", None),
+    ] {
+        assert_eq!(link.source_for(ip(to)), from.map(ip), "{to}");
+    }
+}
+
+/// An address may be alone in its network: its gateway is on the link all the same, if it is of the same
+/// version.
+#[test]
+fn the_gateway_of_an_address_alone_is_in_no_network() {
+    for (own, gateway, far) in [
+        ("10.0.0.1/32", "10.9.9.9", "192.0.2.1"),
+        ("fd00::1/128", "fd99::9", "2001:db8::1"),
+    ] {
+        let link = with(&[own], &[gateway]).unwrap();
+        let hop = |to: &str| link.output.hops.routes().lookup(ip(to)).map(|h| h.next_hop);
+        assert_eq!(hop(gateway), Some(ip(gateway)));
+        assert_eq!(hop(far), Some(ip(gateway)));
+    }
+    for (own, gateway) in [
+        ("10.0.0.1/31", "10.9.9.9"),
+        ("fd00::1/127", "fd99::9"),
+        ("10.0.0.1/32", "fd00::9"),
+        ("fd00::1/128", "10.0.0.9"),
+    ] {
+        let error = Some(AddressError::Gateway(ip(gateway)));
+        assert_eq!(with(&[own], &[gateway]).err(), error, "{own}");
+    }
+}

@@ -305,3 +305,87 @@ impl Stack {
         Some(Received::Usual(received))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of bulk of one connection, so many in a row.
+    fn come(run: &mut BulkRun, frames: u8) {
+        for _ in 0..frames {
+            run.note_frame(BULK);
+            assert!(!run.is_likely(), "it is not known yet what it is");
+            run.note_data(1, false, BULK);
+        }
+    }
+
+    /// A stack with its only session, and so many frames.
+    fn run_of(frames: u8) -> BulkRun {
+        let mut run = BulkRun::new();
+        run.note_session(true);
+        come(&mut run, frames);
+        run
+    }
+
+    #[test]
+    fn another_frame_of_bulk_is_expected_after_some() {
+        assert!(!run_of(LEAST_RUN - 1).is_likely());
+        let mut run = run_of(LEAST_RUN);
+        assert!(run.is_likely());
+        // One that is short may be the end of what was written at once.
+        run.note_frame(BULK - 1);
+        assert!(run.is_likely());
+        run.note_frame(BULK - 1);
+        assert!(!run.is_likely());
+        come(&mut run, 1);
+        assert!(!run.is_likely(), "the run is another");
+        // Of another connection; and a long one of none.
+        for between in [true, false] {
+            let mut run = run_of(LEAST_RUN);
+            run.note_frame(BULK);
+            if between {
+                run.note_data(2, false, BULK);
+            }
+            come(&mut run, 1);
+            assert!(!run.is_likely());
+        }
+    }
+
+    /// Of two sessions neither may see what the other's peers send.
+    #[test]
+    fn nothing_is_expected_where_there_is_another_session() {
+        let mut run = run_of(LEAST_RUN);
+        assert!(run.is_permitted());
+        run.note_session(true);
+        assert!(!run.is_permitted() && !run.is_likely());
+        come(&mut run, LEAST_RUN);
+        assert!(!run.is_likely());
+        let mut run = BulkRun::new();
+        run.note_session(false);
+        assert!(!run.is_permitted());
+    }
+
+    #[test]
+    fn what_was_wrong_takes_a_longer_run_and_what_was_right_a_shorter_one() {
+        let wanted = |run: &mut BulkRun| {
+            run.note_frame(BULK);
+            run.note_data(2, false, BULK);
+            let mut frames = 0;
+            while !run.is_likely() {
+                come(run, 1);
+                frames += 1;
+            }
+            frames
+        };
+        let mut run = run_of(LEAST_RUN);
+        run.note_wrong();
+        assert!(!run.is_likely());
+        assert_eq!(wanted(&mut run), LEAST_RUN + LONGER_BY);
+        run.note_right();
+        assert_eq!(wanted(&mut run), LEAST_RUN + LONGER_BY - 1);
+        (0..9).for_each(|_| run.note_right());
+        assert_eq!(wanted(&mut run), LEAST_RUN);
+        (0..99).for_each(|_| run.note_wrong());
+        assert_eq!(wanted(&mut run), LONGEST_RUN);
+    }
+}
