@@ -19,6 +19,8 @@ struct Wanted {
     groups: Vec<IpAddr>,
     /// All SYNs, if it was not told.
     syns: Option<u8>,
+    /// What it says when it is asked next.
+    has_returned: bool,
 }
 
 impl Filter {
@@ -36,6 +38,16 @@ impl Filter {
     /// One SYN in 2 to the power of this, if it was told which part of them.
     pub(super) fn syns(&self) -> Option<u8> {
         self.0.lock().unwrap().syns
+    }
+
+    /// It has lost what it was told, as one whose interface is another.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap() = Wanted::default();
+    }
+
+    /// The link carries frames again.
+    pub(super) fn link_returns(&self) {
+        self.0.lock().unwrap().has_returned = true;
     }
 }
 
@@ -85,6 +97,10 @@ impl Port for Filtering {
     fn drop_syns(&mut self, shift: u8) -> Result<bool, PortError> {
         self.filter.0.lock().unwrap().syns = Some(shift);
         Ok(true)
+    }
+
+    fn link_has_returned(&mut self) -> bool {
+        std::mem::take(&mut self.filter.0.lock().unwrap().has_returned)
     }
 
     fn counters(&self) -> &PortCounters {

@@ -21,7 +21,7 @@ const HOST_UNREACHABLE: u32 = 113;
 const HEADERS: usize = 40;
 
 /// An ICMP error about a segment of ours, of which it quotes the first bytes.
-fn error(single: &mut Single, code: u8, ports: (u16, u16), seq: SeqNumber) {
+pub(super) fn error(single: &mut Single, code: u8, ports: (u16, u16), seq: SeqNumber) {
     let ports = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
     let quoted = [&ports[..], &seq.0.to_be_bytes()].concat();
     single.error_about(protocol::TCP, CLIENT, &quoted, code);

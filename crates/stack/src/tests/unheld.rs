@@ -53,6 +53,22 @@ fn what_was_written_is_given_up_with_a_reset() {
     assert!(single.stack.endpoints.sockets.get(key).is_none());
 }
 
+/// Linux: SO_LINGER of 0 holds, too, where the process ends instead of closing.
+#[test]
+fn what_nobody_holds_is_closed_as_its_program_has_noted() {
+    // Seconds plus 1, and 0 for none.
+    for (noted, is_reset) in [(0, false), (1, true), (6, false)] {
+        let (mut single, socket, key) = connection();
+        let block = single.arena.block(socket.index);
+        block.linger.store(noted, Ordering::Relaxed);
+        single.stack.lifecycle().close_unheld(key);
+        single.turn();
+        let last = single.sent().pop().expect("it ends");
+        assert_eq!(last.flags.contains(TcpFlags::RST), is_reset, "{noted}");
+        assert_eq!(last.flags.contains(TcpFlags::FIN), !is_reset, "{noted}");
+    }
+}
+
 /// What has nothing to deliver is gone with its port.
 #[test]
 fn listeners_and_datagram_sockets_are_gone_at_once() {

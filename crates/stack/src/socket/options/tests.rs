@@ -257,3 +257,66 @@ fn groups_of_each_version_are_set_apart() {
     options.set(O::GroupAll, 1);
     assert_eq!(all(&options), [true, false]);
 }
+
+/// TCP_NOTSENT_LOWAT: a program's own mark is told as such, and the machine's as usual again once it
+/// has none.
+#[test]
+fn a_mark_of_the_program_is_none_of_the_machine() {
+    let mut options = Options::new(OpenFlags::empty());
+    options.not_sent_lowat = 7;
+    assert_eq!(options.not_sent(3, 4).usual, 7);
+    options.set(O::NotSentLowat, 9);
+    let not_sent = options.not_sent(3, 4);
+    assert_eq!((not_sent.sendable, not_sent.size_goal), (3, 4));
+    assert_eq!((not_sent.usual, options.not_sent_mark()), (0, 9));
+    options.set(O::NotSentLowat, 0);
+    assert!(!options.not_sent_fixed);
+}
+
+/// What was learnt of a path counts by version, unless the program looks for the path's MTU itself, or
+/// wants nothing of it.
+#[test]
+fn what_was_learnt_of_a_path_counts_as_the_program_has_said() {
+    let (four, six) = ([10, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into());
+    let counts =
+        |options: &Options| [four, six].map(|to: IpAddr| options.path.counts_for_datagrams(to));
+    let mut options = Options::new(OpenFlags::empty());
+    assert_eq!(counts(&options), [true, true]);
+    // Dont, Want, Do, Probe, Interface.
+    for (value, expected) in [(0, true), (1, true), (2, true), (3, false), (4, false)] {
+        options.set(O::PathMtu, value);
+        options.set(O::PathMtu6, 2);
+        assert_eq!(counts(&options), [expected, true], "{value}");
+        options.set(O::PathMtu, 2);
+        options.set(O::PathMtu6, value);
+        assert_eq!(counts(&options), [true, expected], "{value}");
+    }
+}
+
+#[test]
+fn a_connection_has_the_family_of_its_listener() {
+    for (flags, expected) in [
+        (OpenFlags::empty(), BlockFlags::empty()),
+        (OpenFlags::IPV6, BlockFlags::IPV6),
+    ] {
+        let flags = Options::new(flags).block_flags();
+        assert_eq!(flags, expected | BlockFlags::BOUND);
+    }
+}
+
+/// Linux: a socket of IPv6 alone has no way to an address of IPv4.
+#[test]
+fn a_destination_is_of_a_family_that_its_socket_has() {
+    let four: SocketAddr = "10.0.0.1:9".parse().unwrap();
+    let mapped: SocketAddr = "[::ffff:10.0.0.1]:9".parse().unwrap();
+    let six: SocketAddr = "[fd00::1]:9".parse().unwrap();
+    let of = |options: &Options| [four, mapped, six].map(|peer| options.destination(peer));
+    let mut options = Options::new(OpenFlags::empty());
+    let family = Err(RequestError::Family);
+    assert_eq!(of(&options), [Ok(four), Ok(four), family]);
+    options = Options::new(OpenFlags::IPV6);
+    assert_eq!(of(&options), [Ok(four), Ok(four), Ok(six)]);
+    options.v6_only = true;
+    let unreachable = Err(RequestError::Unreachable);
+    assert_eq!(of(&options), [unreachable, unreachable, Ok(six)]);
+}
