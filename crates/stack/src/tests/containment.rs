@@ -4,6 +4,7 @@
 
 use super::off_path::accepted;
 use super::single::{FIRST_PORT, SERVER, Single, header};
+use crate::Account;
 use crate::at_work::AtWork;
 use crate::counters::Notice;
 use crate::requests::From;
@@ -11,6 +12,7 @@ use crate::testing::{
     Wanted, panic_as_half_open_is_listed, panic_as_it_is_listed, panic_as_it_parts,
     panic_in_half_open, panic_no_more,
 };
+use longshore_hostif::DatagramRecord;
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{ACCEPT_RECORD, Arena, BlockFlags, EdgeFlags, Features, SocketState};
 use longshore_hostif::{Geometry, OpenFlags, OptionName, Request, SocketId, SocketKind};
@@ -18,6 +20,7 @@ use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpFlags;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 const GEOMETRY: Geometry = Geometry {
     channels: 64,
@@ -376,4 +379,61 @@ fn the_addresses_of_connections_are_theirs_after_a_panic_of_others() {
     single.sent();
     single.bring(7, TcpFlags::SYN, SeqNumber(0));
     assert!(single.answered().is_some(), "a connection anew");
+}
+
+/// Whoever stands in line before a listener that is taken out hears that nobody is there.
+#[test]
+fn who_stands_in_line_is_refused_after_a_panic() {
+    const CLIENTS: usize = 3;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    single.listen_at(listener, 0);
+    single.turn();
+    let (other, arena) = single.add_session(GEOMETRY, Features::empty());
+    for _ in 0..CLIENTS {
+        let socket = open(&mut single, other, &arena, SocketKind::Stream);
+        let connect = Request::Connect {
+            socket,
+            tag: 1,
+            waiter: None,
+            peer: SocketAddr::new(SERVER.into(), 80).into(),
+        };
+        ask(&mut single, other, &connect);
+    }
+    single.turn();
+    let over = |single: &Single| {
+        let of_other = single.stack.endpoints.sockets.iter();
+        let of_other = of_other.filter(|(_, s)| s.session == other);
+        of_other.filter(|(_, s)| s.kind.is_over()).count()
+    };
+    assert_eq!(over(&single), 0);
+    let ill = single.session();
+    assert_eq!(contained(&mut single, ill, || ()), [ill]);
+    while single.stack.has_work_left() {
+        single.turn();
+    }
+    assert_eq!(over(&single), CLIENTS);
+}
+
+/// What its user's share has left for later turns is sent after a panic of others, as it would have been.
+#[test]
+fn what_waits_for_its_turn_is_sent_after_a_panic_of_others() {
+    const SENDERS: u16 = 8;
+    const EACH: usize = 64;
+    let mut single = Single::new(GEOMETRY, 1);
+    single.in_stack_mut().account = Some(Arc::new(Account::new(1_000)));
+    let ill = other_session(&mut single, 2_000);
+    let peer = SocketAddr::new(Ipv4Addr::new(10, 0, 0, 2).into(), 9);
+    let records = DatagramRecord::new(0, peer.into()).encode().repeat(EACH);
+    for port in 0..SENDERS {
+        let socket = single.bind(SocketKind::Datagram, 3_000 + port);
+        single.write(socket, 0, &records);
+    }
+    single.turn();
+    let sent = |single: &Single| single.stack.counters.datagrams.sent;
+    let all = EACH as u64 * u64::from(SENDERS);
+    assert!((1..all).contains(&sent(&single)), "{}", sent(&single));
+    assert_eq!(contained(&mut single, ill, || ()), [ill]);
+    (0..9).for_each(|_| single.turn());
+    assert_eq!(sent(&single), all);
 }

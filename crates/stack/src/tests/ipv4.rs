@@ -248,3 +248,35 @@ fn sums_are_checked_where_there_are_any() {
         assert_eq!(single.dropped(bad), u64::from(!taken));
     }
 }
+
+/// What is for DHCP clients is for us only while we are one.
+#[test]
+fn what_is_for_other_clients_of_dhcp_is_not_for_us() {
+    let mut single = single();
+    let datagram = [&[0, 67, 0, 68, 0, 8, 0, 0][..]].concat();
+    comes(&mut single, OTHER, protocol::UDP, &datagram);
+    assert_eq!(messages(&mut single), []);
+    assert_eq!(single.dropped(DropReason::NotForUs.name()), 1);
+}
+
+/// RFC 1122 section 3.3.2: what comes too late is not put together with what came before, though nobody has
+/// looked for that meanwhile.
+#[test]
+fn a_fragment_that_is_late_is_of_no_packet() {
+    for (late_us, is_whole) in [(1_000_000, true), (61_000_000, false)] {
+        let mut single = single();
+        let socket = single.bind(SocketKind::Datagram, 90);
+        single.turn();
+        single.discard_completions();
+        let datagram = [&[0, 9, 0, 90, 0, 24, 0, 0][..], &[7; 16]].concat();
+        single.frame_in(&fragment(0, &datagram[..16], true));
+        single.turn_after(late_us);
+        single.frame_in(&fragment(16, &datagram[16..], false));
+        single.turn();
+        assert_eq!(single.told_of(socket).is_some(), is_whole, "{late_us}");
+        let expected = Icmpv4::TimeExceeded { code: 1 };
+        let reported = messages(&mut single);
+        let is_reported = reported.iter().any(|(message, _)| *message == expected);
+        assert_eq!(is_reported, !is_whole);
+    }
+}

@@ -11,10 +11,13 @@ use crate::testing::dhcp_server::{
     DECLINE, DISCOVER, DhcpServer, GIVEN, LEASE_S, OWN, RELEASE, REQUEST, framed, kind_of,
 };
 use longshore_hostif::{Features, HostSession};
+use longshore_net::DropReason;
 use longshore_ports::memory::{MemoryConfig, pair};
+use longshore_testbed::packets;
 use longshore_wire::MacAddr;
 use longshore_wire::arp::{ArpPacket, Operation, PACKET_LEN};
 use longshore_wire::ethernet::{self, EtherType, EthernetHeader};
+use longshore_wire::ipv4::protocol;
 use std::net::{IpAddr, Ipv4Addr};
 
 const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
@@ -416,5 +419,45 @@ fn what_comes_to_nothing_is_counted() {
         assert_eq!(client.single.dropped(reason.name()), 0);
         client.single.frame_in(frame);
         assert_eq!(client.single.dropped(reason.name()), 1, "{reason:?}");
+    }
+}
+
+/// It hears of them from the start and after each change of its interface, which may be another by then.
+#[test]
+fn the_port_is_told_of_addresses_again_when_it_has_changed() {
+    let mut client = Client::new(10_000);
+    assert_eq!(client.filter.addresses(), (vec![], true));
+    client.runs(SETTLED);
+    let ours = (vec![(GIVEN.into(), 24)], true);
+    assert_eq!(client.filter.addresses(), ours);
+    client.filter.forget();
+    client.single.stack.handle_port_change();
+    assert_eq!(client.filter.addresses(), ours);
+}
+
+/// While an answer may come for an address that we do not have yet, what is for others is still for others:
+/// only a whole datagram to a DHCP client is looked at.
+#[test]
+fn what_is_for_others_is_not_for_us_while_an_address_is_asked_for() {
+    let segment = [&[0, 9, 0, 68][..], &[0; 16]].concat();
+    let datagram = [0, 9, 0, 91, 0, 8, 0, 0].to_vec();
+    for (protocol, bytes) in [(protocol::TCP, segment), (protocol::UDP, datagram)] {
+        let mut client = Client::new(10_000);
+        client.single.turn();
+        client.single.packets();
+        let packet = packets::ipv4((OWN, NEAR), protocol, packets::HOPS, &bytes);
+        let header = EthernetHeader {
+            destination: client.single.stack.link().output.device.mac(),
+            source: SERVER_MAC,
+            ether_type: EtherType::Ipv4,
+        };
+        let mut frame = vec![0; ethernet::HEADER_LEN];
+        header.emit(&mut frame);
+        frame.extend(packet);
+        client.single.frame_in(&frame);
+        let reason = DropReason::NotForUs.name();
+        assert_eq!(client.single.dropped(reason), 1, "{protocol}");
+        client.single.turn();
+        assert!(client.single.packets().is_empty(), "{protocol}");
     }
 }

@@ -5,7 +5,10 @@ use super::binding::{bind, bind_at_once, connects};
 use super::ipv6::open;
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
-use longshore_hostif::{Completion, EdgeFlags, Edges, Features, OptionName, SocketKind};
+use super::streams::copy_out;
+use longshore_hostif::{
+    Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges, Features, OptionName, SocketKind,
+};
 use longshore_testbed::packets;
 use longshore_wire::ipv4::protocol;
 use longshore_wire::ipv6::Ipv6Header;
@@ -213,6 +216,51 @@ fn what_receives_by_the_link_has_not_the_loopback_address() {
         let loopback = Ipv6Addr::LOCALHOST.into();
         let (errno, _) = bind(&mut single, socket, loopback, PORT);
         assert_eq!(errno, expected, "{interface:?}");
+    }
+}
+
+/// RFC 3493 section 3.7: a socket of IPv6 sees a peer of IPv4 by its mapped address.
+#[test]
+fn a_peer_of_ipv4_is_seen_as_the_family_of_a_socket_has_it() {
+    for is_v6 in [false, true] {
+        let mut single = both();
+        let (kind, any) = (SocketKind::Datagram, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let (socket, any, peer) = match is_v6 {
+            false => (single.open(kind), any, IpAddr::V4(CLIENT)),
+            true => (open(&mut single, kind), ANY, CLIENT.to_ipv6_mapped().into()),
+        };
+        assert_eq!(bind(&mut single, socket, any, PORT).0, 0);
+        single.packet(protocol::UDP, &[0, 9, 0x13, 0x88, 0, 8, 0, 0]);
+        single.turn();
+        let mut bytes = [0; DATAGRAM_HEADER];
+        copy_out(&single.arena, socket.index, 0, &mut bytes);
+        let record = DatagramRecord::decode(&bytes);
+        assert_eq!(record.peer.get(), Some(at(peer)), "{is_v6}");
+    }
+}
+
+/// IP_PKTINFO: a datagram to a loopback address came to that, though the engine has another.
+#[test]
+fn what_comes_over_loopback_says_so() {
+    const FROM: u16 = PORT + 1;
+    for (to, place) in [(Ipv4Addr::LOCALHOST, 254), (SERVER, 1)] {
+        let mut single = Single::with_loopback(&["10.0.0.1/24"], GEOMETRY);
+        let [receiver, sender] = [PORT, FROM].map(|port| {
+            let socket = single.open(SocketKind::Datagram);
+            let any = Ipv4Addr::UNSPECIFIED.into();
+            assert_eq!(bind(&mut single, socket, any, port).0, 0);
+            socket
+        });
+        let record = DatagramRecord::new(0, SocketAddr::new(to.into(), PORT).into());
+        single.write(sender, 0, &record.encode());
+        single.turn();
+        assert_eq!(single.stack.take_own_packets(), 1);
+        single.turn();
+        let mut bytes = [0; DATAGRAM_HEADER];
+        copy_out(&single.arena, receiver.index, 0, &mut bytes);
+        let record = DatagramRecord::decode(&bytes);
+        assert_eq!(record.peer.get(), Some(SocketAddr::new(to.into(), FROM)));
+        assert_eq!(record.own, place, "{to}");
     }
 }
 

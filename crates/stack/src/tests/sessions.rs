@@ -105,6 +105,23 @@ fn a_user_has_its_share_of_output() {
     assert_eq!(account.spent.left(Of::Output, turn + 1), 500);
 }
 
+/// What is less than its share goes in its turn.
+#[test]
+fn what_is_less_than_a_share_is_sent_at_once() {
+    const SOCKETS: u16 = 8;
+    let mut single = Single::new(GEOMETRY, 1);
+    single.in_stack_mut().account = Some(Arc::new(Account::new(1_000)));
+    let peer = SocketAddr::new(CLIENT.into(), 9);
+    let record = DatagramRecord::new(0, peer.into()).encode();
+    for number in 0..SOCKETS {
+        let socket = single.bind(SocketKind::Datagram, 1_000 + number);
+        single.write(socket, 0, &record);
+    }
+    single.turn();
+    assert_eq!(single.packets().len(), usize::from(SOCKETS));
+    assert_eq!(single.stack.counters.waits.output, 0);
+}
+
 /// A program of this session, by what its engine knows of it.
 struct Other {
     from: From,

@@ -3,13 +3,15 @@
 
 use super::single::Single;
 use crate::requests::From;
-use crate::testing;
+use crate::turns::WAKEUPS;
+use crate::{Account, Of, testing};
 use longshore_hostif::adapter::Immediate;
 use longshore_hostif::{
     ACCEPT_RECORD, Completion, EdgeFlags, Features, Geometry, HostChannel, Query, Request, SocketId,
 };
 use longshore_ring::Sleep;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const RECORD: u64 = ACCEPT_RECORD as u64;
@@ -235,6 +237,61 @@ fn who_sleeps_is_woken_when_another_process_shuts_the_listener_down() {
     };
     asleep.single.ask(3, &shut);
     assert_eq!(asleep.after(10), (all(), all()));
+}
+
+/// A session's sleepers are woken some in each turn, and that others wait is counted: as it ends, say,
+/// of which all are to hear.
+#[test]
+fn more_sleepers_than_a_turn_wakes_are_woken_in_the_next() {
+    const A_TURN: usize = 32;
+    const ALL: usize = A_TURN + 8;
+    let mut asleep = Asleep::of(ALL as u16);
+    let account = Arc::new(Account::new(1_000));
+    asleep.single.in_stack_mut().account = Some(account.clone());
+    asleep.single.in_stack_mut().end();
+    asleep.single.turn();
+    assert_eq!(asleep.asleep().len(), ALL - A_TURN);
+    let turn = asleep.single.stack.counters.event_loop.turns;
+    let left = account.spent.left(Of::Wakeups, turn) as usize;
+    assert_eq!(left, WAKEUPS as usize - A_TURN);
+    assert_eq!(asleep.single.stack.counters.waits.wakeups, 1);
+    asleep.single.turn();
+    assert!(asleep.asleep().is_empty());
+    assert_eq!(asleep.single.stack.counters.waits.wakeups, 1);
+}
+
+/// A process that is given a socket, and sleeps on it, looks at how it stands.
+#[test]
+fn who_is_given_a_socket_is_woken_to_look_at_it() {
+    let mut asleep = Asleep::of(2);
+    let socket = asleep.listener;
+    asleep.single.ask(1, &Request::Subscribe { socket });
+    let (told, woken) = asleep.after(10);
+    assert!(
+        told.contains(&1) && woken.contains(&1),
+        "{told:?} {woken:?}"
+    );
+}
+
+/// Those who listen are told of connections when the process that was told of them is gone, and only
+/// then.
+#[test]
+fn who_is_gone_leaves_nothing_where_nothing_has_come() {
+    for has_come in [false, true] {
+        let mut asleep = Asleep::new();
+        asleep.connect(1);
+        asleep.accept(3);
+        asleep.sleep();
+        if has_come {
+            assert_eq!(asleep.connect(1), (vec![3], vec![3]));
+        }
+        let (session, socket) = (asleep.single.session(), asleep.listener);
+        let key = asleep.single.stack.endpoints.key_of(session, socket);
+        let mut lifecycle = asleep.single.stack.lifecycle();
+        lifecycle.forget_subscriber(key.expect("it is open"), 3);
+        let (told, _) = asleep.after(10);
+        assert_eq!(!told.is_empty(), has_come, "{told:?}");
+    }
 }
 
 /// What is done for a while: look-ups of sockets, descriptors to the host, and wake-ups.
