@@ -90,6 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_reserves_no_port_is_empty() {
+        let is_empty = |text| ReservedPorts::parse(text).map(|all| all.is_empty());
+        assert_eq!(is_empty("\n"), Some(true));
+        assert_eq!(is_empty("8080\n"), Some(false));
+    }
+
+    #[test]
     fn reserved_ports_are_read_as_linux_writes_them() {
         let of = |text| {
             let reserved = ReservedPorts::parse(text)?;

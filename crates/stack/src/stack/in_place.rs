@@ -343,6 +343,7 @@ mod tests {
         for between in [true, false] {
             let mut run = run_of(LEAST_RUN);
             run.note_frame(BULK);
+            assert!(!run.is_likely());
             if between {
                 run.note_data(2, false, BULK);
             }
@@ -377,9 +378,14 @@ mod tests {
             }
             frames
         };
-        let mut run = run_of(LEAST_RUN);
+        // A run that is long enough all the same goes on.
+        let mut run = run_of(LEAST_RUN + LONGER_BY);
+        run.note_wrong();
+        assert!(run.is_likely());
         run.note_wrong();
         assert!(!run.is_likely());
+        assert_eq!(wanted(&mut run), LEAST_RUN + 2 * LONGER_BY);
+        (0..LONGER_BY).for_each(|_| run.note_right());
         assert_eq!(wanted(&mut run), LEAST_RUN + LONGER_BY);
         run.note_right();
         assert_eq!(wanted(&mut run), LEAST_RUN + LONGER_BY - 1);

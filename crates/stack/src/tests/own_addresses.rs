@@ -7,7 +7,8 @@ use super::off_path::GEOMETRY;
 use super::single::{CLIENT, FIRST_PORT, SERVER, Single};
 use super::streams::copy_out;
 use longshore_hostif::{
-    Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges, Features, OptionName, SocketKind,
+    Address, Completion, DATAGRAM_HEADER, DatagramRecord, EdgeFlags, Edges, Features, OptionName,
+    SocketKind,
 };
 use longshore_testbed::packets;
 use longshore_wire::ipv4::protocol;
@@ -335,4 +336,34 @@ fn who_takes_a_port_takes_it_at_all_addresses() {
     let other = open(&mut single, SocketKind::Stream);
     let errno = bind_at_once(&mut single, other, SECOND.into(), PORT);
     assert_eq!(errno, IN_USE);
+}
+
+/// Linux: a UDP socket without its peer any more has what it was bound to, and receives by that; a port that
+/// nobody has chosen goes with the peer.
+#[test]
+fn a_datagram_socket_without_its_peer_has_what_it_was_bound_to() {
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT);
+    for chosen in [true, false] {
+        let mut single = Single::new(GEOMETRY, 1);
+        let socket = single.open(SocketKind::Datagram);
+        if chosen {
+            assert_eq!(bind(&mut single, socket, any.ip(), PORT).0, 0);
+        }
+        assert_eq!(connects(&mut single, socket, at(CLIENT).into()).0, 0);
+        let (errno, left) = connects(&mut single, socket, Address::NONE);
+        let port = if chosen { PORT } else { 0 };
+        assert_eq!((errno, left), (0, Some(SocketAddr::new(any.ip(), port))));
+        let local = {
+            let mut all = single.stack.status().sockets(0);
+            all.next().expect("it is open").1.local
+        };
+        assert_eq!(local, chosen.then_some(any));
+        let others = Ipv4Addr::new(10, 0, 0, 255);
+        let datagram = [0, 9, 0x13, 0x88, 0, 8, 0, 0];
+        let ends = (CLIENT.into(), others.into());
+        single.frame_in(&packets::packet(ends, protocol::UDP, &datagram));
+        single.turn();
+        let told = single.told_of(socket).map_or(0, |edges| edges.rcv_edge);
+        assert_eq!(told != 0, chosen);
+    }
 }

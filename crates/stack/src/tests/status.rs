@@ -235,3 +235,56 @@ fn a_listener_that_was_shut_down_is_closed() {
     single.turn();
     assert_eq!(state(&mut single), CLOSED);
 }
+
+/// A send buffer follows what is wanted in steps of a quarter, as far as it may, unless its program has
+/// set it (SO_SNDBUF).
+#[test]
+fn a_send_buffer_changes_by_more_than_a_quarter() {
+    for (most, wanted, expected, grows) in [
+        (1_000, 450, 400, false),
+        (1_000, 500, 400, false),
+        (1_000, 501, 501, true),
+        (1_000, 2_000, 1_000, true),
+        (450, 1_000, 450, true),
+        (400, 1_000, 400, false),
+        (1_000, 400, 400, false),
+        (1_000, 300, 400, false),
+        (1_000, 299, 299, false),
+    ] {
+        for is_set in [false, true] {
+            let (mut single, _, key, _) = connection();
+            let endpoints = &mut single.stack.endpoints;
+            let socket = endpoints.sockets.get_mut(key).unwrap();
+            socket.options.send_buffer = 400;
+            socket.options.send_most = most;
+            socket.options.send_fixed = is_set;
+            let has_grown = socket.tune_send_buffer(wanted, &endpoints.sessions);
+            let expected = if is_set { 400 } else { expected };
+            assert_eq!(socket.options.send_buffer, expected, "{most} {wanted}");
+            assert_eq!(has_grown, grows && !is_set, "{most} {wanted}");
+        }
+    }
+}
+
+/// The routers to everywhere else are those that were given.
+#[test]
+fn operators_see_the_gateways() {
+    let (port, _wire) = longshore_ports::memory::pair(&Default::default());
+    let gateways = [std::net::IpAddr::from([10, 0, 0, 254])];
+    let interface = crate::Interface {
+        port: Box::new(port),
+        addresses: &["10.0.0.1/24".parse().unwrap()],
+        gateways: &gateways,
+        automatic: &Default::default(),
+    };
+    let settings = crate::Settings::new(
+        Box::new(super::machine::Alone),
+        longshore_hostif::Loopback::Kernel,
+        0,
+        true,
+    );
+    let secrets = crate::Secrets::from_seed(1);
+    let now = longshore_tcp::Instant(1_000_000);
+    let stack = crate::Stack::new(interface, settings, &secrets, now).unwrap();
+    assert_eq!(stack.status().gateways(), gateways);
+}
