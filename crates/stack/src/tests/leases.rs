@@ -439,7 +439,8 @@ fn the_port_is_told_of_addresses_again_when_it_has_changed() {
 /// only a whole datagram to a DHCP client is looked at.
 #[test]
 fn what_is_for_others_is_not_for_us_while_an_address_is_asked_for() {
-    let segment = [&[0, 9, 0, 68][..], &[0; 16]].concat();
+    // What would be the length of a datagram is in the first, too.
+    let segment = [&[0, 9, 0, 68, 0, 20][..], &[0; 14]].concat();
     let datagram = [0, 9, 0, 91, 0, 8, 0, 0].to_vec();
     for (protocol, bytes) in [(protocol::TCP, segment), (protocol::UDP, datagram)] {
         let mut client = Client::new(10_000);

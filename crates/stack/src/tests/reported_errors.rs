@@ -197,6 +197,23 @@ fn a_fragment_of_ipv6_that_is_late_is_of_no_packet() {
     assert_eq!(messages[0].0, Icmpv6::TimeExceeded { code: 1 });
 }
 
+/// Of a packet that was in fragments an error quotes what it is as a whole.
+#[test]
+fn an_error_about_fragments_quotes_the_whole() {
+    let mut single = six();
+    for (from, to, more) in [(0, 40, true), (40, 72, false)] {
+        let mut part = fragment(from, to, more);
+        part[0] = UNKNOWN;
+        comes(&mut single, next_header::FRAGMENT, &part);
+    }
+    let (message, quoted) = messages(&mut single).pop().expect("an error");
+    let (code, pointer) = (1, 6);
+    assert_eq!(message, Icmpv6::ParameterProblem { code, pointer });
+    let ends = [PEER.octets(), OURS.octets()].concat();
+    assert_eq!(quoted[8..HEADER_LEN], ends);
+    assert_eq!((quoted[6], quoted.len()), (UNKNOWN, HEADER_LEN + 72));
+}
+
 /// Fragments that cannot be are counted.
 #[test]
 fn a_fragment_of_no_length_that_can_be_is_counted() {
