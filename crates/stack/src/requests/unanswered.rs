@@ -78,3 +78,55 @@ impl Unanswered {
         self.late_binds.retain(|late| is_served(late.from.session));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longshore_hostif::SocketId;
+
+    /// What a process or a session has asked is dropped with it, and what others have asked is kept.
+    #[test]
+    fn what_is_dropped_is_of_one_process_or_session() {
+        let from = |session, channel| From { session, channel };
+        let all = [from(3, 0), from(3, 1), from(4, 0)];
+        let socket = SocketId {
+            index: 1,
+            generation: 1,
+        };
+        let filled = || {
+            let mut unanswered = Unanswered::default();
+            for from in all {
+                let request = || Request::Subscribe { socket };
+                unanswered.questions.push_back(Question {
+                    from,
+                    request: request(),
+                    query: Query::PathMtu,
+                });
+                unanswered.bind_later(LateBind {
+                    from,
+                    request: request(),
+                    local: Address::NONE,
+                });
+            }
+            unanswered
+        };
+        let left = |unanswered: &mut Unanswered| {
+            let questions = unanswered.questions.iter().map(|q| q.from).collect();
+            let late = unanswered.take_late_binds();
+            let late: Vec<From> = late.iter().map(|late| late.from).collect();
+            assert!(!unanswered.has_late_binds());
+            let of = |from: &From| (from.session, from.channel);
+            let questions: Vec<From> = questions;
+            assert!(questions.iter().map(of).eq(late.iter().map(of)));
+            late.iter().map(of).collect::<Vec<_>>()
+        };
+        let mut unanswered = filled();
+        unanswered.forget(from(3, 1));
+        assert_eq!(left(&mut unanswered), [(3, 0), (4, 0)]);
+        let mut unanswered = filled();
+        unanswered.retain(|session| session == 4);
+        assert!(unanswered.has_questions() && unanswered.has_late_binds());
+        assert_eq!(unanswered.late_binds[0].session(), 4);
+        assert_eq!(left(&mut unanswered), [(4, 0)]);
+    }
+}

@@ -1,6 +1,7 @@
 //! What the loop that runs a stack calls beside frames, requests and turns.
 
 use super::filtering::{Filter, Filtering};
+use super::groups::{GROUP, change, member};
 use super::off_path::{GEOMETRY, accepted};
 use super::single::{CLIENT, SERVER, Single};
 use crate::Violation;
@@ -10,10 +11,15 @@ use longshore_hostif::adapter::UnderWay;
 use longshore_hostif::{DatagramRecord, Features, OptionName, Query, Request, SocketKind};
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::ethernet;
+use longshore_wire::ipv4::protocol;
 use std::net::SocketAddr;
 
 /// A stack on Ethernet, and what its port is told and says.
 fn on_ethernet() -> (Single, Filter) {
+    on_ethernet_at(&["10.0.0.1/24"])
+}
+
+fn on_ethernet_at(addresses: &[&str]) -> (Single, Filter) {
     let (port, wire) = pair(&MemoryConfig {
         offloads: false,
         ..MemoryConfig::default()
@@ -21,7 +27,7 @@ fn on_ethernet() -> (Single, Filter) {
     let (port, filter) = Filtering::new(port);
     let ends = (Box::new(port) as _, wire);
     let none = Features::empty();
-    let mut single = Single::over(ends, &["10.0.0.1/24"], false, GEOMETRY, 1, none);
+    let mut single = Single::over(ends, addresses, false, GEOMETRY, 1, none);
     single.turn();
     single.packets();
     (single, filter)
@@ -228,4 +234,30 @@ fn what_is_wrong_with_a_socket_is_found() {
         }
     }));
     assert_eq!(published.is_err(), cfg!(debug_assertions));
+}
+
+/// Switches and routers of a link that has come back hear again of the groups in which we are, of those of
+/// our addresses of IPv6 among them.
+#[test]
+fn a_link_that_has_come_back_is_told_of_our_groups() {
+    const IPV4: [u8; 2] = [8, 0];
+    const IPV6: [u8; 2] = [0x86, 0xdd];
+    const HOP_BY_HOP: u8 = 0;
+    for has_returned in [false, true] {
+        let (mut single, filter) = on_ethernet_at(&["10.0.0.1/24", "fd00::1/64"]);
+        let socket = member(&mut single);
+        assert_eq!(change(&mut single, socket, GROUP, true), 0);
+        (0..30).for_each(|_| single.turn_after(1_000_000));
+        single.packets();
+        if has_returned {
+            filter.link_returns();
+        }
+        single.stack.handle_port_change();
+        (0..10).for_each(|_| single.turn_after(1_000_000));
+        let frames = single.packets();
+        let of_v4 = |f: &Vec<u8>| f[12..14] == IPV4 && f[14 + 9] == protocol::IGMP;
+        assert_eq!(frames.iter().any(of_v4), has_returned);
+        let of_v6 = |f: &Vec<u8>| f[12..14] == IPV6 && f[14 + 6] == HOP_BY_HOP;
+        assert_eq!(frames.iter().any(of_v6), has_returned);
+    }
 }
