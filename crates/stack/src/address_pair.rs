@@ -119,4 +119,20 @@ mod tests {
         let v6 = AddressPair::new(ip("fd00::1"), ip("fd00::2")).unwrap();
         assert_eq!((v6.to(), v6.header_len()), (ip("fd00::2"), 40));
     }
+
+    /// RFC 3168 section 5: of the byte a program has the upper six bits, and the stack the others.
+    #[test]
+    fn a_program_has_no_say_in_ecn() {
+        let all = Service {
+            tos: 0xff,
+            ..Service::DEFAULT
+        };
+        let service = all.without_ecn();
+        assert_eq!(service.tos, 0xfc);
+        assert_eq!(Service::DEFAULT.without_ecn().tos, 0);
+        for (mark, expected) in [(0, 0xfc), (1, 0xfd), (2, 0xfe), (3, 0xff)] {
+            assert_eq!(service.marked(mark).tos, expected);
+            assert_eq!(service.marked(mark).marked(mark).tos, expected);
+        }
+    }
 }

@@ -367,3 +367,34 @@ fn a_datagram_socket_without_its_peer_has_what_it_was_bound_to() {
         assert_eq!(told != 0, chosen);
     }
 }
+
+/// Linux: what a peer of IPv6 has given a socket of both versions is none of a peer of IPv4, and is there again
+/// for the next of IPv6; what a peer of IPv4 has given it first keeps it from those of IPv6.
+#[test]
+fn peers_of_both_versions_find_addresses_of_their_own() {
+    let local = |single: &Single| {
+        let mut all = single.stack.status().sockets(0);
+        let local = all.next().expect("it is open").1.local;
+        local.expect("it is bound").ip().to_canonical()
+    };
+    let of_v4 = at(CLIENT.to_ipv6_mapped());
+    let mut single = both();
+    let socket = open(&mut single, SocketKind::Datagram);
+    assert_eq!(bind(&mut single, socket, ANY, PORT).0, 0);
+    let steps: [(SocketAddr, IpAddr); 4] = [
+        (at(NEAR_FIRST), FIRST.into()),
+        (of_v4, SERVER.into()),
+        (at(NEAR_SECOND), FIRST.into()),
+        (of_v4, SERVER.into()),
+    ];
+    for (peer, expected) in steps {
+        let (errno, shown) = connects(&mut single, socket, peer.into());
+        assert_eq!((errno, local(&single)), (0, expected), "{peer}");
+        assert_eq!(shown, Some(SocketAddr::new(FIRST.into(), PORT)), "{peer}");
+    }
+    let mut single = both();
+    let socket = open(&mut single, SocketKind::Datagram);
+    assert_eq!(bind(&mut single, socket, ANY, PORT).0, 0);
+    assert_eq!(connects(&mut single, socket, of_v4.into()).0, 0);
+    assert_ne!(connects(&mut single, socket, at(NEAR_FIRST).into()).0, 0);
+}

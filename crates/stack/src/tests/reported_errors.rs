@@ -5,6 +5,7 @@ use super::off_path::GEOMETRY;
 use super::single::{ISN, SERVER, Single, header};
 use crate::counters::EngineDrop;
 use longshore_hostif::{DatagramRecord, SocketKind};
+use longshore_tcp::DropReason;
 use longshore_wire::SeqNumber;
 use longshore_wire::icmpv4::{self, Icmpv4};
 use longshore_wire::icmpv6::Icmpv6;
@@ -340,4 +341,34 @@ fn a_reset_is_taken_though_no_connection_would_be() {
         single.segment(&header(1, flags, ISN.add(1), acks[1]), &[]);
         assert_eq!(single.stack.status().half_open_count(), 0, "{flags:?}");
     }
+}
+
+/// A cookie that is none is counted and answered by a reset; one for which there is no room is counted, and it
+/// is as if it were lost.
+#[test]
+fn cookies_that_make_no_connection_are_counted() {
+    const ROOM: u16 = 8;
+    const COOKIES: u16 = 2;
+    let mut single = Single::new(GEOMETRY, 1);
+    let listener = single.bind(SocketKind::Stream, 80);
+    single.listen_at(listener, ROOM.into());
+    single.turn();
+    let acks: Vec<SeqNumber> = (0..ROOM + COOKIES)
+        .map(|client| {
+            single.bring(client, TcpFlags::SYN, SeqNumber(0));
+            single.answered().expect("a SYN-ACK").add(1)
+        })
+        .collect();
+    assert_eq!(single.stack.counters.tcp.cookies_sent, u64::from(COOKIES));
+    single.bring(ROOM, TcpFlags::ACK, acks[usize::from(ROOM)].add(77));
+    assert_eq!(single.dropped(DropReason::BadCookie.name()), 1);
+    let reset = single.sent().pop().expect("a reset");
+    assert!(reset.flags.contains(TcpFlags::RST));
+    for (client, ack) in (0..).zip(&acks) {
+        single.bring(client, TcpFlags::ACK, *ack);
+    }
+    // One more than its backlog.
+    assert_eq!(single.stack.counters.tcp.cookies_taken, 1);
+    assert_eq!(single.dropped(DropReason::AcceptQueueFull.name()), 1);
+    assert!(single.sent().is_empty());
 }

@@ -570,3 +570,14 @@ fn a_port_is_chosen_for_who_sends_without_one() {
         assert!(udp.reads().is_some());
     }
 }
+
+/// The first fragment of a long datagram has its header.
+#[test]
+fn the_header_of_a_long_datagram_is_in_its_first_fragment() {
+    let mut udp = Udp::new();
+    udp.sends(|_| {}, 3_000);
+    let first = udp.single.packets().remove(0);
+    let header = &first[HEADER_LEN..];
+    let [from, to, len] = [0, 2, 4].map(|at| word(&header[at..]));
+    assert_eq!((from, to, len), (PORT, PEER_PORT, 3_008));
+}
