@@ -191,3 +191,30 @@ fn what_was_left_is_told_of_no_more_often() {
     assert_eq!(told(&mut groups, 3_000), [(1, Record::ToInclude)]);
     assert_eq!(groups.deadline(), None);
 }
+
+/// A poll for one group's sake tells nothing of another whose report is due later.
+#[test]
+fn each_group_is_told_of_at_its_own_time() {
+    let mut groups = Groups::new(7);
+    assert!(groups.join(1, at(0)));
+    told(&mut groups, 0);
+    let again = groups.deadline().expect("the second report");
+    assert!(again > at(1));
+    assert!(groups.join(2, at(1)));
+    assert_eq!(told(&mut groups, 1), [(2, Record::ToExclude)]);
+}
+
+/// Older routers are told this alone.
+#[test]
+fn a_report_says_whether_anything_of_the_group_is_received() {
+    let mut groups = Groups::new(7);
+    let is_member = |groups: &mut Groups<u8>, ms| {
+        let mut all = vec![];
+        groups.poll(at(ms), |report| all.push(report.is_member));
+        all
+    };
+    assert!(groups.join(1, at(0)));
+    assert_eq!(is_member(&mut groups, 0), [true]);
+    groups.leave(1, at(1));
+    assert_eq!(is_member(&mut groups, 1), [false]);
+}

@@ -160,6 +160,9 @@ fn a_list_that_has_no_room_stays_as_it_is() {
     let longer = include(&[7_777, 8_888, 9_999]);
     assert_eq!(change(&mut groups, include(first), longer), Err(Full::User));
     assert!(groups.permits(1, first[0]) && !groups.permits(1, 7_777));
+    // What it lists before and after takes its room on.
+    let longer = include(&[0, 1, 9_999]);
+    assert_eq!(change(&mut groups, include(first), longer), Err(Full::User));
     let other = [first[0], 9_999];
     let done = change(&mut groups, include(first), include(&other));
     assert_eq!(done, Ok(()));
@@ -183,4 +186,39 @@ fn a_group_that_was_left_makes_room() {
     }
     assert_eq!(last(&mut groups), Ok(()));
     assert_eq!(joins(&mut groups, root(1), HALF + 3), Err(Full::Link));
+}
+
+/// Of who has no group any more nothing is kept, for sessions come and go.
+#[test]
+fn who_has_left_all_groups_is_forgotten() {
+    let mut groups = Groups::new(7);
+    for session in [1, 2] {
+        assert_eq!(joins(&mut groups, of_user(5, session), 0), Ok(()));
+    }
+    for session in [1, 2] {
+        leaves(&mut groups, of_user(5, session), 0);
+    }
+    for ms in [0, 1_000, 2_000] {
+        groups.poll(at(ms), |_| ());
+    }
+    assert_eq!(format!("{:?}", groups.taken), format!("{:?}", Taken::NONE));
+}
+
+/// To leave a group without being in it takes no room, whether there is such a group or not.
+#[test]
+fn who_leaves_what_it_is_not_in_takes_no_room() {
+    let mut groups = Groups::new(7);
+    let (one, other) = (of_user(5, 1), of_user(6, 2));
+    for group in 0..QUARTER {
+        leaves(&mut groups, one, group);
+    }
+    assert_eq!(joins(&mut groups, one, 999), Ok(()));
+    for group in 0..QUARTER - 1 {
+        assert_eq!(joins(&mut groups, one, group), Ok(()));
+        leaves(&mut groups, one, group);
+        let none = (Filter::NONE, Filter::NONE);
+        assert_eq!(groups.change(group, other, none, at(0)), Ok(()));
+    }
+    let taken = fill(&mut groups, other, 1_000..10_000);
+    assert_eq!(taken, (QUARTER, Some(Full::User)));
 }

@@ -133,6 +133,37 @@ fn many_changes_at_once_are_told_as_the_whole_list() {
     assert_eq!(said[0], (Record::ToExclude, 0));
 }
 
+/// What the whole list says is told by it alone: what changes after that is told one by one again.
+#[test]
+fn the_whole_list_stands_for_the_changes_before_it() {
+    let mut groups: Groups<u32> = Groups::new(7);
+    assert!(groups.turn(1, (Filter::NONE, Filter::ALL), at(0)));
+    for ms in [0, 1_000] {
+        groups.poll(at(ms), |_| ());
+    }
+    for source in 0..=1_024 {
+        let one = Filter {
+            mode: Exclude,
+            sources: &[source],
+        };
+        assert!(groups.turn(1, (Filter::ALL, one), at(2_000)));
+        assert!(groups.turn(1, (one, Filter::ALL), at(2_000)));
+    }
+    let said = |groups: &mut Groups<u32>, ms| {
+        let mut all = vec![];
+        groups.poll(at(ms), |r| all.push((r.record, r.sources.to_vec())));
+        all
+    };
+    assert_eq!(said(&mut groups, 2_000), [(Record::ToExclude, vec![])]);
+    let last = Filter {
+        mode: Exclude,
+        sources: &[9],
+    };
+    assert!(groups.turn(1, (Filter::ALL, last), at(2_000)));
+    assert_eq!(said(&mut groups, 2_000), [(Record::ToExclude, vec![9])]);
+    assert_eq!(said(&mut groups, 3_000), [(Record::Block, vec![9])]);
+}
+
 /// RFC 3376 section 5.2: of the sources asked for, those that are received.
 #[test]
 fn queries_for_sources_are_answered_for_those_that_are_received() {
