@@ -172,29 +172,53 @@ mod tests {
     use crate::testing::Engine;
     use crate::testing::fixture::engine;
     use longshore_hostif::SocketKind;
+    use std::time::Duration;
 
-    /// The tests' engine gives two at the most, and answers another process's question first.
+    /// The tests' engine answers another process's question first.
     #[test]
-    fn an_owner_has_as_many_descriptors_as_signals_or_none() {
+    fn an_owner_has_as_many_descriptors_as_signals() {
         let (_engine, host, _directory) = engine();
         let id = Engine::open(host, SocketKind::Stream).into_use();
-        for (signals, given) in [(0, 0), (1, 1), (2, 2), (3, 0)] {
-            assert_eq!(
-                host.descriptor_requests().owner_signals(id, signals).len(),
-                given,
-                "{signals}"
-            );
+        for signals in [0, 1, 2] {
+            let given = host.descriptor_requests().owner_signals(id, signals);
+            assert_eq!(given.len(), signals as usize);
         }
+    }
+
+    /// More signals than there are make no sense to the engine.
+    #[test]
+    fn who_gets_no_answer_has_no_descriptors() {
+        let (_engine, host, _directory) = engine();
+        let id = Engine::open(host, SocketKind::Stream).into_use();
+        assert!(host.descriptor_requests().owner_signals(id, 3).is_empty());
     }
 
     #[test]
     fn an_engine_that_is_gone_answers_nothing() {
         let (mut engine, host, _directory) = engine();
         let id = Engine::open(host, SocketKind::Stream).into_use();
-        engine.stop();
+        // It does not say so.
+        engine.kill();
+        assert!(!host.is_gone());
         assert!(host.descriptor_requests().owner_signals(id, 1).is_empty());
         assert!(host.is_gone(), "it is noticed");
+        let set = host.descriptor_requests().owner_is_set(id);
+        assert_eq!(set, Err(SocketError::EngineGone));
         assert!(host.descriptor_requests().make_eventfd(0).is_none());
+    }
+
+    /// The tests' engine does not answer such a question.
+    #[test]
+    fn an_engine_that_dies_before_it_answers_is_gone() {
+        let (mut engine, host, _directory) = engine();
+        std::thread::scope(|scope| {
+            let ask = || host.descriptor_requests().ask(&Message::Known, |_| false);
+            let asks = scope.spawn(ask);
+            std::thread::sleep(Duration::from_millis(20));
+            engine.kill();
+            assert!(asks.join().unwrap().is_none());
+        });
+        assert!(host.is_gone());
     }
 
     #[test]

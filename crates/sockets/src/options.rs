@@ -329,3 +329,6 @@ impl<'a> SocketOptions<'a> {
         self.socket.wake_local();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,9 @@ fn a_cancelled_socket_connects_again() {
     let to = listener.local().unwrap();
     assert_eq!(socket.connector().connect(to, WaitLimit::ENDLESS), Ok(()));
     listener.accept().unwrap();
+    // The engine has ended the attempt itself.
+    let seen = engine.seen.lock().unwrap();
+    assert_eq!(seen.reported_flags.get(&socket.id().index), None);
 }
 
 #[test]

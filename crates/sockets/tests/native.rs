@@ -12,8 +12,8 @@ fn a_proxy_passes_on_what_it_receives() {
     let engine = Engine::start(directory.path());
     let host = engine.join();
     let ((a, near), (far, b)) = (Engine::pair(host), Engine::pair(host));
-    a.write_all(b"abcdefgh").unwrap();
     assert_eq!(near.forward(&far, 0), Ok(0), "nothing was asked for");
+    a.write_all(b"abcdefgh").unwrap();
     assert_eq!(near.forward(&far, 3), Ok(3));
     let mut moved = 3;
     while moved < 8 {

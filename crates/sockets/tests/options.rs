@@ -1,6 +1,6 @@
 //! Options that a socket keeps itself, and those of which the engine is told.
 
-use longshore_hostif::{Delimiter, MessageRule, OptionName, SendQueue, Versions};
+use longshore_hostif::{Delimiter, MessageRule, OptionName, SendQueue, SocketKind, Versions};
 use longshore_sockets::testing::Engine;
 use longshore_sockets::{Datagram, SocketError, WaitLimit};
 use std::io::IoSliceMut;
@@ -55,6 +55,17 @@ fn what_closing_does_and_how_datagrams_are_cut_is_kept() {
     }
     socket.options().set_linger(None);
     assert_eq!(socket.options().linger(), None);
+}
+
+#[test]
+fn a_socket_knows_whether_its_program_asks_when_datagrams_came() {
+    let (engine, _directory) = engine();
+    let socket = Engine::open(engine.join(), SocketKind::Datagram);
+    assert!(!socket.options().stamps_arrivals());
+    for on in [true, false] {
+        socket.options().note_stamps_arrivals(on);
+        assert_eq!(socket.options().stamps_arrivals(), on);
+    }
 }
 
 #[test]

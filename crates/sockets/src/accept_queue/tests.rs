@@ -280,3 +280,16 @@ fn an_accepted_connection_is_asked_for_where_it_was_not_told_of() {
     assert_eq!((by_them.0, by_us.0), (2, 2), "and what comes");
     drop((accepted, clients));
 }
+
+#[test]
+fn the_engine_is_told_that_a_listener_stops() {
+    let (engine, host, _directory) = engine();
+    let listener = Listener::bind(host, Engine::address(0), 8).unwrap();
+    let socket = listener.socket();
+    socket.accept_queue().stop(Half::Read).unwrap();
+    assert_eq!(socket.state(), SocketState::Open);
+    engine.wait_until("it is told", |seen| {
+        let said = seen.reported_flags.get(&socket.id().index);
+        said.is_some_and(|flags| flags.contains(EdgeFlags::SHUT_RD))
+    });
+}

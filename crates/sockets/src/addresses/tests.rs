@@ -5,6 +5,7 @@ use crate::block_words::more_bits;
 use crate::testing::Engine;
 use crate::testing::fixture::{engine, socket_in};
 use longshore_hostif::{OpenFlags, OptionName, SocketKind};
+use std::sync::atomic::Ordering;
 const NOT_CONNECTED: SocketError = SocketError::Refused(Errno::NOTCONN);
 
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -328,5 +329,23 @@ fn a_stream_that_connects_from_its_address_is_bound_to_that_alone() {
         });
         // Its index is nobody else's.
         sockets.push(socket);
+    }
+}
+
+/// Where the engine gives no port (IP_BIND_ADDRESS_NO_PORT), a socket has an address and is not bound
+/// to any port, until it is.
+#[test]
+fn a_socket_that_gets_no_port_has_its_address_alone() {
+    let (engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    for gives_no_port in [true, false] {
+        let behavior = &engine.behavior.gives_no_port;
+        behavior.store(gives_no_port, Ordering::Relaxed);
+        let local = socket.addresses().bind(Engine::address(0)).unwrap();
+        assert_eq!(local.port() == 0, gives_no_port);
+        assert_eq!(socket.addresses().is_bound(), !gives_no_port);
+        assert_eq!(socket.addresses().given_address(), Some(local.ip()));
+        let is_without = socket.more_bits() & more_bits::WITHOUT_PORT != 0;
+        assert_eq!(is_without, gives_no_port);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::block_words::host_bits::CONNECT_REPORTED;
-use crate::testing::fixture::{engine, requested};
+use crate::testing::fixture::{Ignored, engine, requested};
 use crate::testing::{Engine, SILENT_PORT};
 use crate::{Host, Listener};
 use longshore_hostif::SocketKind;
@@ -119,6 +119,20 @@ fn an_attempt_that_is_refused_leaves_the_socket_as_it_was() {
         Some(Engine::address(SILENT_PORT))
     );
     assert!(socket.addresses().is_bound() && socket.addresses().local().is_some());
+}
+
+/// A call that begins with data may write before the connection is there, as much as the engine says.
+#[test]
+fn an_attempt_that_takes_data_is_told_how_much() {
+    let (engine, host, _directory) = engine();
+    let early_room = &engine.behavior.early_room;
+    early_room.store(1_400, Ordering::Relaxed);
+    let socket = Engine::open(host, SocketKind::Stream);
+    let begun = socket.connector().start(Engine::address(SILENT_PORT));
+    assert_eq!(begun, Ok(()));
+    assert!(socket.is_early() && socket.addresses().is_bound());
+    let room = &socket.block().syn_room_or_size_goal;
+    assert_eq!(room.load(Ordering::Acquire), 1_400);
 }
 
 #[test]
@@ -260,7 +274,8 @@ fn what_is_in_the_place_of_one_that_is_over_is_over_too() {
         let new = Engine::open(host, SocketKind::Stream);
         new.connector().is_over_like(&old);
         assert_eq!(new.state(), SocketState::Dead);
-        assert!(new.block().flags().contains(flags));
+        let ended = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR | BlockFlags::PEER_FIN;
+        assert_eq!(new.block().flags() & ended, flags);
         assert_eq!(new.addresses().local(), Some(Engine::address(8)));
         assert!(!new.addresses().is_bound());
         assert_eq!(new.connector().start(Engine::address(1)), said);
@@ -311,5 +326,26 @@ fn a_call_that_waited_tells_what_the_next_one_need_not() {
         assert_eq!(waited, Ok(()), "{state:?}");
         let next = socket.connector().start(Engine::address(7));
         assert_eq!(next, IS_CONNECTED, "{state:?}");
+    }
+}
+
+/// A connection of which a call has told is what it was, and what is no connection has none.
+#[test]
+fn what_is_under_way_is_waited_for_by_what_was_not_told_of() {
+    use SocketState::{Connected, Open};
+    for (state, reported, waits) in [
+        (Connected, 0, true),
+        (Connected, CONNECT_REPORTED, false),
+        (Open, 0, false),
+    ] {
+        let ignored = Ignored::new();
+        let socket = stream_in(ignored.host, state);
+        socket.set_host_bits(reported);
+        ignored.say();
+        ignored.under_way().note();
+        socket.connector().catch_up_unreported();
+        // Once is enough.
+        let is_left = ignored.host.session.under_way().unhandled().next();
+        assert_eq!(is_left.is_none(), waits, "{state:?} {reported}");
     }
 }

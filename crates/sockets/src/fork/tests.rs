@@ -5,7 +5,7 @@ use super::*;
 use crate::host::SUBSCRIBED;
 use crate::testing::Engine;
 use crate::testing::fixture::{Ignored, engine, requested};
-use crate::{Departure, ReadySet, Socket, WaitLimit};
+use crate::{Departure, Ready, ReadySet, Socket, WaitLimit};
 use longshore_hostif::{OpenFlags, SocketKind};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -103,6 +103,11 @@ fn a_channel_that_is_about_to_be_freed_is_waited_for() {
     let began = Instant::now();
     assert!(host.reserve_channel().is_none());
     assert!(began.elapsed() >= FREED_WITHIN);
+    // In a namespace of pids of its own it does not know who has ended.
+    host.identity.leave_namespace();
+    let began = Instant::now();
+    assert!(host.reserve_channel().is_none());
+    assert!(began.elapsed() < FREED_WITHIN);
 }
 
 /// A child that is made without our knowing has it until its own shim takes over.
@@ -221,11 +226,21 @@ fn a_child_is_told_of_the_sockets_in_the_sets_that_it_sleeps_for() {
     assert_eq!(ids.map(is_told), [false, true]);
 }
 
+/// A set of a socket, from which nothing is to be read.
+fn set_of(socket: &Socket) -> ReadySet {
+    let set = ReadySet::new(socket.host()).unwrap();
+    set.add(socket, 5, Ready::IN.bits(), 7).unwrap();
+    assert_eq!(set.harvest(9, |_| ()), Ok(0));
+    assert!(!set.is_ready());
+    set
+}
+
 /// With no channel left for it, a child's sockets fail, and its parent's go on.
 #[test]
 fn a_child_without_a_channel_fails() {
     let (_engine, host, _directory) = engine();
     let (a, b) = Engine::pair(host);
+    let set = set_of(b.socket());
     while host.reserve_channel().is_some() {}
     let forking = host.before_fork();
     assert!(forking.reservation.is_none());
@@ -233,6 +248,7 @@ fn a_child_without_a_channel_fails() {
     assert!(child.is_gone() && child.is_cut_off());
     let sent = a.socket().send_stream().send(&[IoSlice::new(b"x")], false);
     assert!(sent.is_err());
+    assert!(set.is_ready(), "who waits for it is told");
     std::mem::forget((a, b));
 }
 
@@ -241,11 +257,13 @@ fn a_child_without_a_channel_fails() {
 fn a_child_that_comes_too_late_fails() {
     let (_engine, host, _directory) = engine();
     let (a, b) = Engine::pair(host);
+    let set = set_of(b.socket());
     let forking = host.before_fork();
     let control = host.arena.control(forking.reservation.unwrap().channel());
     assert!(control.change_state(ChannelState::Reserved, ChannelState::Free));
     let child = forking.in_child(&only_thread(), std::iter::once((a.socket().id(), 1)));
     assert!(child.is_gone() && child.is_cut_off());
+    assert!(set.is_ready(), "who waits for it is told");
     assert_eq!(control.state(), ChannelState::Free);
     std::mem::forget((a, b));
 }
@@ -270,7 +288,11 @@ fn a_child_tells_of_nothing_that_its_parent_read() {
     host.kept.enter().unwrap().insert(index, 1);
     assert!(!host.unreported.enter().unwrap().is_empty());
     let ids = [a.socket().id(), b.socket().id()];
-    let forking = host.before_fork();
+    let mut forking = host.before_fork();
+    // Another thread has read something just before.
+    let unreported = forking.unreported.as_mut().unwrap();
+    assert!(unreported.is_empty(), "all before that was told");
+    unreported.push(b.socket().id());
     // One that the parent's threads asked with before.
     std::mem::forget(host.query.enter().unwrap());
     forking.in_child(&only_thread(), ids.into_iter().zip([1, 1]));
@@ -356,6 +378,20 @@ fn a_child_that_has_joined_by_itself_begins_anew() {
     set.harvest(9, |report| reported.push(report.data)).unwrap();
     assert_eq!(reported, [7]);
     std::mem::forget((other, datagram, sent));
+}
+
+/// Sets that a thread was changing are left behind as they are: the child has none of them.
+#[test]
+fn a_child_that_begins_anew_has_no_sets_that_were_being_changed() {
+    let (engine, host, _directory) = engine();
+    let set = ReadySet::new(host).unwrap();
+    assert!(set.wake_fd().unwrap().is_some());
+    std::mem::forget(host.ready_sets.enter().unwrap());
+    let joined = longshore_hostif::attach::join(engine.path(), engine.token()).unwrap();
+    let left = host.begin_anew(&only_thread(), joined, [].into_iter());
+    assert!(left.is_empty());
+    assert!(host.ready_sets.try_enter().is_some());
+    assert!(set.wake_fd().is_err(), "it is gone");
 }
 
 #[test]

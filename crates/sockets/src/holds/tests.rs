@@ -178,7 +178,8 @@ fn a_socket_on_its_way_stays_open() {
         Some(id),
         "it is on its way"
     );
-    let theirs = second.sockets().inherit(id).unwrap();
+    let theirs = second.sockets().inherit_inode(4711).unwrap();
+    assert_eq!(theirs.id(), id);
     theirs.arrived();
     theirs.arrived();
     assert_eq!(theirs.block().in_transit.load(Ordering::Acquire), 0);
@@ -475,4 +476,17 @@ fn what_was_forwarded_is_taken_before_a_socket_is_sent_off() {
     socket.send_off();
     assert_eq!(host.in_flight.take_forwarded(), None);
     socket.arrived();
+}
+
+/// What the engine could not be told is not taken to have been told.
+#[test]
+fn a_subscription_that_did_not_reach_the_engine_is_none() {
+    let (_engine, host, _directory) = engine();
+    let socket = Engine::open(host, SocketKind::Stream);
+    let index = socket.id().index;
+    host.held_sockets.unmark(index, SUBSCRIBED);
+    host.be_cut_off();
+    socket.subscribe(Wake::Soon);
+    assert!(!host.held_sockets.is_marked(index, SUBSCRIBED));
+    std::mem::forget(socket);
 }

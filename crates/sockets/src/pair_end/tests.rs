@@ -221,6 +221,15 @@ fn an_end_that_reads_no_more_is_known_by_its_block() {
     }
     there.set_flags(BlockFlags::SHUT_WR);
     assert!(!c.end().has_lost_reader());
+    // What comes to one that neither reads nor writes may reset it.
+    let both = BlockFlags::SHUT_RD | BlockFlags::SHUT_WR;
+    here.set_flags(both);
+    assert!(!c.end().has_lost_reader());
+    there.snd.edge.store(2, Ordering::Relaxed);
+    assert!(c.end().has_lost_reader());
+    here.clear_flags(both);
+    assert!(!c.end().has_lost_reader());
+    there.snd.edge.store(0, Ordering::Relaxed);
     there.set_other_end(c.reader().id().index + 1);
     assert!(c.end().has_lost_reader());
     let alone = Engine::open(c.reader().host(), longshore_hostif::SocketKind::Stream);
@@ -257,6 +266,8 @@ fn what_has_come_is_found_by_a_wait() {
 #[test]
 fn nothing_comes_from_an_engine_that_is_gone() {
     let mut c = Within::new();
+    // Else it would be taken to be held back.
+    c.share_writer();
     let [_, there] = c.blocks();
     there.snd.edge.store(10, Ordering::Relaxed);
     c.engine.stop();

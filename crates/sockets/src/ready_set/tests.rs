@@ -275,6 +275,7 @@ fn a_set_that_is_closed_is_gone_and_its_number_is_given_again() {
     first.close();
     let gone = refused(Errno::BADF);
     assert_eq!(first.add(a.socket(), 1, OUT, 1), gone);
+    assert_eq!(first.remove(a.socket(), 1), gone);
     assert_eq!(first.harvest(9, |_| ()), refused(Errno::BADF));
     assert_eq!((first.ring(), first.silence()), (gone, gone));
     assert_eq!(first.declare(), gone);
@@ -360,6 +361,31 @@ fn the_eventfd_of_a_set_is_made_once_and_rung_and_silenced() {
         set.remove(b.socket(), fd).unwrap();
         assert_eq!(b.socket().block().waiters().count(), waiters, "{fd}");
     }
+}
+
+/// A waiter for which the engine gives no descriptor is given back: there is one for the next try.
+#[test]
+fn a_set_that_gets_no_descriptor_keeps_no_waiter() {
+    let (mut engine, host, _directory) = engine();
+    let set = ReadySet::new(host).unwrap();
+    let waiter = host.threads().claim_waiter().unwrap();
+    host.threads().free_waiter(waiter);
+    engine.stop();
+    assert_eq!(set.wake_fd(), Ok(None));
+    assert_eq!(host.threads().claim_waiter(), Some(waiter));
+}
+
+/// A thread that is to be woken by its name may be one that sleeps for a set: all of these look.
+#[test]
+fn sets_are_rung_for_a_thread_that_is_woken_by_name() {
+    let (_engine, host, _directory) = engine();
+    let set = ReadySet::new(host).unwrap();
+    let (fd, _) = set.wake_fd().unwrap().unwrap();
+    set.silence().unwrap();
+    set.declare().unwrap();
+    assert!(!is_readable(fd));
+    host.threads().wake_thread(0x7012);
+    assert!(is_readable(fd));
 }
 
 /// A thread that sleeps is woken by what this process does, and one that is awake is not.

@@ -125,6 +125,9 @@ fn a_listener_that_another_process_has_stopped_is_news() {
     assert!(!shared.reported(&mut process, edges(0, EdgeFlags::empty())));
     block.set_state(SocketState::Open);
     assert!(shared.reported(&mut process, edges(0, EdgeFlags::empty())));
+    // One that never listened has not stopped.
+    more.fetch_and(!more_bits::HAS_LISTENED, Ordering::Relaxed);
+    assert!(!shared.reported(&mut process, edges(0, EdgeFlags::empty())));
 }
 
 /// Two reasons to look are no fewer than one.

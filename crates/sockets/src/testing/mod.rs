@@ -68,6 +68,10 @@ pub struct Behavior {
     pub sources: Mutex<(bool, Vec<IpAddr>)>,
     /// Takes no files.
     pub refuses_files: AtomicBool,
+    /// What of data the first packet of an attempt to connect has room for (TCP_FASTOPEN_CONNECT).
+    pub early_room: AtomicU32,
+    /// Binds to an address alone where no port is asked for (IP_BIND_ADDRESS_NO_PORT).
+    pub gives_no_port: AtomicBool,
     /// Lets go of files as soon as nobody holds them and no stream has ranges of them.
     pub lets_files_go: AtomicBool,
 }

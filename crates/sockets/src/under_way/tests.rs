@@ -61,6 +61,42 @@ fn calls_that_find_nothing_wait_for_what_is_under_way() {
     }
 }
 
+/// An end that the other may have reset, or may have ended, waits for what is under way before a call
+/// which that would make fail.
+#[test]
+fn an_end_waits_for_what_the_other_has_done_to_it() {
+    type Call = fn(&Socket);
+    let reads: Call = |socket| assert!(socket.receive_stream().peek().unwrap().is_empty());
+    let ends: Call = |socket| {
+        let _ = socket.halves().are_over();
+    };
+    let none = BlockFlags::empty();
+    let (shut_rd, shut_wr) = (BlockFlags::SHUT_RD, BlockFlags::SHUT_WR);
+    for (call, ours, theirs, waits) in [
+        (reads, shut_rd, none, false),
+        (reads, shut_rd, shut_rd, true),
+        (ends, shut_wr, none, false),
+        (ends, shut_wr, shut_wr, true),
+    ] {
+        let ignored = Ignored::new();
+        let ignores = &ignored.engine.behavior.ignores_requests;
+        ignores.store(false, Ordering::Relaxed);
+        let (a, b) = Engine::pair(ignored.host);
+        let (here, there) = (a.socket().block(), b.socket().block());
+        here.set_other_end(b.socket().id().index);
+        there.set_other_end(a.socket().id().index);
+        ignored.begin_to_ignore();
+        here.set_flags(ours);
+        there.set_flags(theirs);
+        ignored.say();
+        ignored.under_way().note();
+        call(a.socket());
+        // Once is enough.
+        let is_left = ignored.host.session.under_way().unhandled().next();
+        assert_eq!(is_left.is_none(), waits, "{ours:?} {theirs:?}");
+    }
+}
+
 /// A listener that is closed, or shut down for reading, takes its callers with it: both calls wait
 /// until the engine knows. Closing what does not listen waits for nothing.
 #[test]

@@ -157,8 +157,10 @@ mod tests {
     use crate::host::Host;
     use crate::testing::Engine;
     use crate::testing::fixture::engine;
+    use longshore_ring::Woken;
     use rustix::event::{EventfdFlags, eventfd};
     use std::os::fd::{AsRawFd, OwnedFd};
+    use std::time::Duration;
 
     /// A thread that gets the place of one that has ended has nothing of that there.
     #[test]
@@ -245,6 +247,24 @@ mod tests {
         threads.wake_thread(own);
         threads.wake_waiter(index);
         assert!(waiter.is_declared() && !has_rung(), "it has left");
+    }
+
+    /// One of another process that sleeps on its word looks again.
+    #[test]
+    fn a_sleeper_of_another_process_is_woken_in_futex() {
+        let (_engine, host, _directory) = engine();
+        let index = host.session.waiters().claim(u32::MAX, 220).unwrap();
+        let waiter = host.session.waiters().get(index).unwrap();
+        waiter.declare(Sleep::Futex);
+        let longest = Some(Duration::from_secs(10));
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| waiter.sleep(longest));
+            while !sleeper.is_finished() {
+                host.threads().wake_sleeper(index, waiter);
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().unwrap(), Woken::Yes);
+        });
     }
 
     static DISCARDED: AtomicUsize = AtomicUsize::new(0);

@@ -290,6 +290,34 @@ fn who_waits_for_room_has_the_engine_fetch_what_was_put_off() {
     });
 }
 
+/// The engine may wait for room in the other ring, which this process makes while it waits.
+#[test]
+fn who_waits_for_room_takes_what_the_engine_has_told() {
+    let ignored = Ignored::new();
+    let (host, ignores) = (ignored.host, &ignored.engine.behavior.ignores_requests);
+    ignores.store(false, Ordering::Relaxed);
+    let (a, b) = crate::testing::Engine::pair(host);
+    a.write_all(b"x").unwrap();
+    ignored.begin_to_ignore();
+    let has_told = || host.session.has_completions(host.own_channel());
+    ignored
+        .engine
+        .wait_until("it has told of it", |_| has_told());
+    assert_eq!(b.socket().block().rcv.held(), 0);
+    std::thread::scope(|scope| {
+        let all = numbered(&ignored.socket, 2 * RING as u64);
+        let waits = scope.spawn(|| host.messages().report_all(all, Wake::Soon));
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while has_told() && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let held = b.socket().block().rcv.held();
+        ignores.store(false, Ordering::Relaxed);
+        assert_eq!(waits.join().unwrap(), Ok(()));
+        assert_eq!(held, 1);
+    });
+}
+
 /// The second write is the only one of its turn, as the first was.
 #[test]
 fn a_turn_ends_with_a_look_in_vain_and_with_a_sleep() {

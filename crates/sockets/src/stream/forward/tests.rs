@@ -3,7 +3,9 @@
 use super::*;
 use crate::host::LISTED;
 use crate::testing::Engine;
-use crate::testing::fixture::{forwarding_engine, forwarding_engine_without_own, pattern, read};
+use crate::testing::fixture::{
+    forwarding_engine, forwarding_engine_without_own, pattern, read, requested,
+};
 use longshore_hostif::{CHUNK, SocketKind, chunk_of};
 
 const LEAST: usize = LEAST_FORWARD as usize;
@@ -89,7 +91,9 @@ fn too_few_bytes_are_copied() {
     assert_eq!(near.socket().receive_stream().read_position(), 0);
     limit.store(LEAST as u32, Ordering::Relaxed);
     near.socket().peek_offset().set(Some(5_000));
+    let before = requested(host);
     assert_eq!(forward(2 * LEAST), Ok(Forwarded::Bytes(LEAST)));
+    assert_eq!(requested(host), before + 1, "the engine may fetch it");
     let moved_back = near.socket().peek_offset().get();
     assert_eq!(moved_back, Some(5_000 - LEAST as u32));
     limit.store(0, Ordering::Relaxed);

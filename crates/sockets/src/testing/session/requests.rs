@@ -5,6 +5,7 @@ use super::peers::{Kind, Peer};
 use super::{FIRST_PORT, Session};
 use longshore_hostif::{Address, EdgeFlags, Numbered, Request, SocketKind, SourceRequest};
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 const ENOENT: u16 = 2;
 const EISCONN: u16 = 106;
@@ -165,7 +166,9 @@ impl Session {
         let mut local = local.get().ok_or(22u16)?;
         let kind = self.peer(index).protocol;
         if local.port() == 0 {
-            local.set_port(self.pick_port(kind));
+            if !self.behavior.gives_no_port.load(Ordering::Relaxed) {
+                local.set_port(self.pick_port(kind));
+            }
         } else if self.by_port(kind, local.port()).is_some() {
             return Err(98);
         }
@@ -222,7 +225,8 @@ impl Session {
         if peer.protocol == SocketKind::Stream && to.port() != SILENT_PORT {
             self.meet(index, local, to);
         }
-        Ok((0, local.into()))
+        let early_room = self.behavior.early_room.load(Ordering::Relaxed);
+        Ok((early_room.into(), local.into()))
     }
 
     /// Ends an attempt to connect that nobody has answered, and tells of it first.

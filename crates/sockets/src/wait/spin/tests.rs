@@ -1,6 +1,7 @@
 //! How often and how long a thread looks, by what came of its waits before.
 
 use super::*;
+use crate::testing::Engine;
 use crate::testing::fixture::{engine, in_a_thread};
 
 /// What a thread does in a wait that is in vain, after it has had such waits: how often it looks,
@@ -82,6 +83,24 @@ fn a_new_thread_looks_for_longer_than_others() {
     assert_eq!(after.new, 0);
 }
 
+/// No more often, though others may have the processor in between, after which it looks less often.
+#[test]
+fn a_thread_looks_so_often_at_the_most() {
+    let (_engine, host, _directory) = engine();
+    in_a_thread(|| {
+        for _ in 0..100 {
+            LOOKS.set(with(Longer::No { left: 1 }));
+            let mut looks = 0;
+            let found = host.threads().spin(|| {
+                looks += 1;
+                Ok(None::<()>)
+            });
+            assert_eq!(found, Ok(None));
+            assert!(looks <= SPINS, "{looks}");
+        }
+    });
+}
+
 /// A thread is new for so many waits, and then no longer.
 #[test]
 fn a_thread_is_new_for_a_while() {
@@ -157,6 +176,22 @@ fn longer_looks_are_kept_while_one_in_five_at_the_most_is_in_vain() {
         assert!(matches!(almost, Longer::Yes { .. }));
         assert_eq!(almost.after(vain), AGAIN);
     }
+}
+
+/// What the engine has told counts for each look.
+#[test]
+fn a_look_is_at_what_the_engine_has_told() {
+    let (engine, host, _directory) = engine();
+    let (a, b) = Engine::pair(host);
+    a.write_all(b"x").unwrap();
+    engine.wait_until("it has told of it", |_| {
+        host.session.has_completions(host.own_channel())
+    });
+    assert_eq!(b.socket().block().rcv.held(), 0);
+    in_a_thread(|| {
+        let held = || Ok(Some(b.socket().block().rcv.held()));
+        assert_eq!(host.threads().spin(held), Ok(Some(1)));
+    });
 }
 
 /// Where another thread kept the processor, a thread sleeps at once for some waits.
