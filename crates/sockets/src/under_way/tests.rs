@@ -236,6 +236,7 @@ fn the_engine_is_woken_for_a_place_that_is_waited_for() {
 /// Before another process gets a socket, the engine has heard that it was opened.
 #[test]
 fn the_engine_knows_of_a_socket_before_another_process_gets_it() {
+    let mut times = Vec::new();
     for holds_back in [false, true] {
         let ignored = Ignored::new();
         let host = ignored.host;
@@ -257,9 +258,12 @@ fn the_engine_knows_of_a_socket_before_another_process_gets_it() {
             let (ring, number) = host.in_flight.opened();
             let is_known = host.session.has_handled(ring, number);
             assert!(is_known || took >= LONGEST_OPENED, "{took:?}");
+            times.push(took);
         });
         assert!(!host.channel.holds(), "the turn is over");
     }
+    // No longer than it takes, which may be long if the machine has much to do.
+    assert!(times.iter().any(|took| *took < LONGEST_OPENED), "{times:?}");
 }
 
 /// It ends as soon as the condition holds, and with what that is.
