@@ -157,11 +157,11 @@ fn the_whole_list_stands_for_the_changes_before_it() {
     assert_eq!(said(&mut groups, 2_000), [(Record::ToExclude, vec![])]);
     let last = Filter {
         mode: Exclude,
-        sources: &[9],
+        sources: &[9_999],
     };
     assert!(groups.turn(1, (Filter::ALL, last), at(2_000)));
-    assert_eq!(said(&mut groups, 2_000), [(Record::ToExclude, vec![9])]);
-    assert_eq!(said(&mut groups, 3_000), [(Record::Block, vec![9])]);
+    assert_eq!(said(&mut groups, 2_000), [(Record::ToExclude, vec![9_999])]);
+    assert_eq!(said(&mut groups, 3_000), [(Record::Block, vec![9_999])]);
 }
 
 /// RFC 3376 section 5.2: of the sources asked for, those that are received.
