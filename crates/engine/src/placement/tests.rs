@@ -1,6 +1,8 @@
 //! The processor of the thread that runs the loop, and that of the program that asks most.
 
 use super::*;
+use crate::testing::Turned;
+use longshore_stack::From;
 
 /// Runs it in a thread of its own, which has an affinity of its own, with the processors that
 /// it may use.
@@ -219,6 +221,52 @@ fn the_loop_looks_when_an_interval_is_over() {
             engine.rest(true).unwrap();
             assert!(!engine.placer.is_due(at));
         }
+    });
+}
+
+/// Whose process that is, the engine knows by the request that it has served last.
+#[test]
+fn the_loop_meets_the_process_that_it_has_served_last() {
+    apart(|all| {
+        let mut world = Turned::new();
+        let [host] = world.programs();
+        let start = world.engine.clock.now();
+        world.engine.placer = Placer::of_this_thread(Placement::Tried, start);
+        let channel = host.channel.index() as u16;
+        world.engine.intake.last_served = Some(From {
+            session: 0,
+            channel,
+        });
+        // Something was done for programs, or else nobody is met.
+        world.engine.stack.counters.own_bytes.cut_through += 1_000;
+        world.engine.turn_at(Instant(start.0 + INTERVAL)).unwrap();
+        world.engine.rest(true).unwrap();
+        let met = world.engine.placer.asker.program.map(|program| program.pid);
+        let expected = (all.len() > 1).then(std::process::id);
+        assert_eq!(met, expected);
+    });
+}
+
+/// Whoever looks at its counters sees how often the loop has gone to a program's processor.
+#[test]
+fn the_loop_counts_how_often_it_has_gone_to_a_processor() {
+    apart(|all| {
+        let may = now_on();
+        let mut work = AtWork::on(all[0]);
+        work.settle();
+        // As if it was still to go there.
+        sched_setaffinity(None, &may).unwrap();
+        work.placer.processors.chosen = None;
+        let dir = tempfile::tempdir().unwrap();
+        let (mut engine, _path, _wire) = crate::testing::engine(dir.path());
+        let start = engine.clock.now();
+        work.placer.seen = (start, Done::default());
+        work.placer.due = Instant(start.0 + INTERVAL);
+        engine.placer = work.placer;
+        engine.turn_at(Instant(start.0 + INTERVAL)).unwrap();
+        engine.rest(true).unwrap();
+        assert_eq!(now_on(), only(all[0]));
+        assert_eq!(engine.stack.counters.event_loop.placements, 1);
     });
 }
 
