@@ -105,9 +105,13 @@ fn a_channel_that_is_about_to_be_freed_is_waited_for() {
     assert!(began.elapsed() >= FREED_WITHIN);
     // In a namespace of pids of its own it does not know who has ended.
     host.identity.leave_namespace();
-    let began = Instant::now();
-    assert!(host.reserve_channel().is_none());
-    assert!(began.elapsed() < FREED_WITHIN);
+    let is_at_once = |_| {
+        let began = Instant::now();
+        assert!(host.reserve_channel().is_none());
+        began.elapsed() < FREED_WITHIN
+    };
+    // Others may have the processor for longer than that, but not each time.
+    assert!((0..10).any(is_at_once));
 }
 
 /// A child that is made without our knowing has it until its own shim takes over.

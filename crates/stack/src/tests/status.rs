@@ -1,4 +1,4 @@
-//! What operators see of sockets and of the stack (`longshore ss`, `longshore stats`), where it is not
+//! What operators see of sockets and of the stack (`longshore ss`, `longshore stat`), where it is not
 //! seen beside something else.
 
 use super::off_path::{GEOMETRY, accepted};
