@@ -4,6 +4,7 @@ use super::filtering::{Filter, Filtering};
 use super::off_path::GEOMETRY;
 use super::single::{FIRST_PORT, ISN, Single, header};
 use crate::Notice;
+use crate::counters::EngineDrop;
 use longshore_hostif::Features;
 use longshore_ports::memory::{MemoryConfig, pair};
 use longshore_wire::SeqNumber;
@@ -120,7 +121,8 @@ fn what_was_left_last_is_answered_when_the_port_is_empty() {
         assert!(ports_of_resets(&mut single).is_empty());
         single.stack.looked_at_port(0, false);
         assert_eq!(ports_of_resets(&mut single), ports_of(all - late..all));
-        assert_eq!(unanswered(&single), lost);
+        let unanswered = EngineDrop::UnsolicitedUnanswered.name();
+        assert_eq!(single.dropped(unanswered), lost);
         // None is answered twice.
         single.stack.looked_at_port(0, false);
         assert!(ports_of_resets(&mut single).is_empty());
@@ -137,15 +139,6 @@ fn ports_of_resets(single: &mut Single) -> Vec<u16> {
     let sent = single.sent().into_iter();
     let resets = sent.filter(|header| header.flags.contains(TcpFlags::RST));
     resets.map(|header| header.dst_port).collect()
-}
-
-/// How many packets were dropped without an answer.
-fn unanswered(single: &Single) -> u64 {
-    let drops = single.stack.counters.drops();
-    drops
-        .filter(|(name, _)| *name == "unsolicited_unanswered")
-        .map(|(_, count)| count)
-        .sum()
 }
 
 /// So many looks that each bring so many SYNs, of clients from this one on, and as many frames.
