@@ -165,17 +165,8 @@ fn what_is_taken_late_is_under_way() {
     single.turn();
     let under_way = |single: &Single| single.stack.endpoints.sockets.under_way(false);
     single.set(socket, OptionName::ReceiveBuffer, 50_000);
-    let peer = SocketAddr::new(SERVER.into(), 80).into();
     let client = single.open(SocketKind::Stream);
-    single.ask(
-        0,
-        &Request::Connect {
-            socket: client,
-            tag: 1,
-            waiter: None,
-            peer,
-        },
-    );
+    single.connect_to_own(client);
     single.stack.has_taken_late();
     assert_eq!(under_way(&single), UnderWay::Passing);
     (0..3).for_each(|_| single.turn());
@@ -192,15 +183,7 @@ fn what_is_under_way_arrives_before_its_socket_takes_no_more() {
     single.write(sender, 0, &record.encode());
     single.turn();
     assert!(!single.stack.link().output.own.is_empty());
-    single.ask(
-        0,
-        &Request::Connect {
-            socket: receiver,
-            tag: 1,
-            waiter: None,
-            peer: SocketAddr::new(CLIENT.into(), 9).into(),
-        },
-    );
+    single.connect_to(receiver, SocketAddr::new(CLIENT.into(), 9));
     assert_eq!(single.stack.take_own_packets(), 0);
     single.turn();
     let edges = single.told_of(receiver).expect("something has come");

@@ -1,7 +1,7 @@
 //! How connections over the wire end: in TIME-WAIT, which answers for them, at once, or when the
 //! peer says nothing more; what is free then, and what is still there.
 
-use super::off_path::{GEOMETRY, accepted};
+use super::off_path::{GEOMETRY, connection};
 use super::single::{ISN, Single, header};
 use super::streams::append;
 use longshore_hostif::{EdgeFlags, OptionName, Request, SocketId, SocketKind};
@@ -13,15 +13,7 @@ const FIN: TcpFlags = TcpFlags(TcpFlags::FIN.0 | TcpFlags::ACK.0);
 /// A stack with an accepted connection; its listener, and what the peer sends next.
 fn connected() -> (Single, SocketId, TcpHeader) {
     let mut single = Single::new(GEOMETRY, 1);
-    let listener = single.listen();
-    single.turn();
-    let next = single.connect(0);
-    single.turn();
-    let socket = accepted(&mut single, listener, 0);
-    single.edges(listener, 64, EdgeFlags::empty());
-    single.turn();
-    single.discard_completions();
-    single.sent();
+    let (socket, next) = connection(&mut single);
     (single, socket, next)
 }
 

@@ -1,6 +1,6 @@
 //! Options that a program sets while its connection lives, or is being made: they hold from then on.
 
-use super::off_path::{GEOMETRY, accepted};
+use super::off_path::{self, GEOMETRY};
 use super::own_ends::{flags, last_of};
 use super::questions::asks;
 use super::segment_errors::error;
@@ -23,15 +23,7 @@ fn connection() -> (Single, SocketId, TcpHeader) {
 
 fn connection_with(features: Features) -> (Single, SocketId, TcpHeader) {
     let mut single = Single::with_features(GEOMETRY, 1, features);
-    let listener = single.listen();
-    single.turn();
-    let next = single.connect(0);
-    single.turn();
-    let socket = accepted(&mut single, listener, 0);
-    single.edges(listener, 64, EdgeFlags::empty());
-    single.turn();
-    single.sent();
-    single.discard_completions();
+    let (socket, next) = off_path::connection(&mut single);
     (single, socket, next)
 }
 
@@ -138,15 +130,7 @@ fn an_attempt_is_given_up_after_as_many_syns_as_were_chosen() {
     for retries in [1, 3] {
         let mut single = Single::new(GEOMETRY, 1);
         let socket = single.open(SocketKind::Stream);
-        single.ask(
-            0,
-            &Request::Connect {
-                socket,
-                tag: 1,
-                waiter: None,
-                peer: SocketAddr::new(CLIENT.into(), 9).into(),
-            },
-        );
+        single.connect_to(socket, SocketAddr::new(CLIENT.into(), 9));
         single.turn();
         single.set(socket, OptionName::SynCount, retries);
         let mut syns = 0;
@@ -262,15 +246,7 @@ fn a_host_with_a_small_window_says_sooner_what_it_has_read() {
         let mut single = Single::new(GEOMETRY, 1);
         let socket = single.open(SocketKind::Stream);
         single.set(socket, OptionName::ReceiveBuffer, buffer);
-        single.ask(
-            0,
-            &Request::Connect {
-                socket,
-                tag: 1,
-                waiter: None,
-                peer: SocketAddr::new(CLIENT.into(), 9).into(),
-            },
-        );
+        single.connect_to(socket, SocketAddr::new(CLIENT.into(), 9));
         single.turn();
         let syn = single.sent().pop().expect("a SYN");
         let answer = TcpHeader {

@@ -39,6 +39,21 @@ pub(super) fn accepted(single: &mut Single, listener: SocketId, which: u64) -> S
     record.socket
 }
 
+/// A connection that the program has accepted, and what its peer sends next; nothing is left of how it
+/// was made.
+pub(super) fn connection(single: &mut Single) -> (SocketId, TcpHeader) {
+    let listener = single.listen();
+    single.turn();
+    let next = single.connect(0);
+    single.turn();
+    let socket = accepted(single, listener, 0);
+    single.edges(listener, ACCEPT_RECORD as u64, EdgeFlags::empty());
+    single.turn();
+    single.discard_completions();
+    single.sent();
+    (socket, next)
+}
+
 /// A stack with one connection, whose program has not accepted it; what its peer sends next.
 fn connected() -> (Single, TcpHeader) {
     let mut single = Single::new(GEOMETRY, 1);

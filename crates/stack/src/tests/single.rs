@@ -177,17 +177,22 @@ impl Single {
         (session, arena)
     }
 
-    /// The program connects one of its sockets to port 80 of its own engine.
-    pub(super) fn connect_to_own(&mut self, socket: SocketId) {
+    /// The program connects one of its sockets.
+    pub(super) fn connect_to(&mut self, socket: SocketId, peer: SocketAddr) {
         self.ask(
             0,
             &Request::Connect {
                 socket,
                 tag: 1,
                 waiter: None,
-                peer: SocketAddr::new(SERVER.into(), 80).into(),
+                peer: peer.into(),
             },
         );
+    }
+
+    /// The same, to port 80 of its own engine.
+    pub(super) fn connect_to_own(&mut self, socket: SocketId) {
+        self.connect_to(socket, SocketAddr::new(SERVER.into(), 80));
     }
 
     pub(super) fn ask(&mut self, channel: u16, request: &Request) {

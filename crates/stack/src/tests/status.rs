@@ -1,7 +1,7 @@
 //! What operators see of sockets and of the stack (`longshore ss`, `longshore stat`), where it is not
 //! seen beside something else.
 
-use super::off_path::{GEOMETRY, accepted};
+use super::off_path::{self, GEOMETRY};
 use super::own_ends::Own;
 use super::questions::asks;
 use super::single::{CLIENT, SERVER, Single};
@@ -28,13 +28,7 @@ fn queues(single: &Single, socket: SocketId) -> (u64, u64) {
 /// A connection whose program has accepted it, its key, and what its peer sends next.
 fn connection() -> (Single, SocketId, u32, longshore_wire::tcp::TcpHeader) {
     let mut single = Single::new(GEOMETRY, 1);
-    let listener = single.listen();
-    single.turn();
-    let next = single.connect(0);
-    single.turn();
-    let socket = accepted(&mut single, listener, 0);
-    single.edges(listener, 64, EdgeFlags::empty());
-    single.turn();
+    let (socket, next) = off_path::connection(&mut single);
     let key = single.stack.endpoints.key_of(single.session, socket);
     (single, socket, key.expect("it is open"), next)
 }
