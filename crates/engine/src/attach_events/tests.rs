@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::Engine;
-use crate::testing::Turned;
 use crate::testing::common::Host;
+use crate::testing::{Member, Turned};
 use longshore_hostif::attach::{AttachError, dial, new_session, receive, send_as};
 use longshore_hostif::{ChannelState, Features, Query, Request, SocketKind};
 use longshore_ring::EventfdSignaler;
@@ -109,6 +109,18 @@ fn whoever_is_in_no_session_is_given_nothing_of_one() {
     let child = Message::Child(host.token, 3);
     assert_eq!(asks(&mut world, Versions::OURS, &child), Message::Known);
     assert_eq!(host.arena.control(3).state(), ChannelState::Free);
+}
+
+/// It has claimed its channel before, and nothing else tells the engine to look there.
+#[test]
+fn a_child_that_registers_has_its_channel_at_once() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let _child = Member::unknown(&host, 1);
+    let message = Message::Child(host.token, 1);
+    let answer = asks(&mut world, Versions::OURS, &message);
+    assert_eq!(answer, Message::Known);
+    assert_eq!(host.arena.control(1).state(), ChannelState::Open);
 }
 
 /// A session has so many files, and no more.

@@ -577,6 +577,48 @@ fn an_address_that_is_in_use_is_refused_in_the_end() {
     });
 }
 
+/// Each may have taken a look at all ports, and all processes that have ended: a session has one of them
+/// in a turn, and the others have the next.
+#[test]
+fn of_addresses_that_are_in_use_a_session_is_refused_one_in_a_turn() {
+    let mut world = Turned::new();
+    let [mut host] = world.programs();
+    let local = "10.0.0.1:7000".parse().unwrap();
+    let (mut host, sockets) = world.during(move |_| {
+        let sockets = [(); 3].map(|()| host.open_with(SocketKind::Datagram, OpenFlags::empty()));
+        host.bind(sockets[0], local).unwrap();
+        (host, sockets)
+    });
+    for (tag, socket) in (201..).zip(&sockets[1..]) {
+        host.put(Request::Bind {
+            socket: *socket,
+            tag,
+            waiter: None,
+            local: local.into(),
+        });
+    }
+    let mut answered = Vec::new();
+    for _ in 0..10 {
+        world.turn();
+        host.drain();
+        answered.push((201..203).filter_map(|tag| host.done_with(tag)).count());
+    }
+    answered.retain(|count| *count != 0);
+    assert_eq!(answered, [1, 1]);
+}
+
+/// To know who claims a channel takes the kernel's time, which counts as that of a request that may
+/// take long.
+#[test]
+fn a_claim_takes_of_the_time_of_a_turn() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let _process = Member::unknown(&host, 1);
+    assert!(!world.engine.intake.slow_request);
+    world.engine.requests().take_of(0, 1);
+    assert!(world.engine.intake.slow_request);
+}
+
 /// A program that may not have a port is told so, and its socket stays as it was.
 #[test]
 fn a_port_of_the_privileged_is_refused() {
@@ -651,6 +693,46 @@ fn processes_of_a_session_that_take_no_answers_are_looked_at_together() {
     assert_eq!(stalls(&world, start).0, 7);
     let session = world.engine.programs.sessions.get(0).unwrap();
     assert_eq!(session.stalled, [0, 1]);
+}
+
+/// Its session was parked meanwhile, as it asked for nothing that could be taken.
+#[test]
+fn a_process_that_takes_answers_again_is_served_though_its_session_is_parked() {
+    let mut world = Turned::new();
+    let mut hosts: [Host; 4] = world.programs();
+    world.run_pending();
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    for host in &mut hosts {
+        stall(&mut world, &mut host.channel, &host.doorbell, start);
+    }
+    let polled = |world: &Turned| world.engine.stack.endpoints.sessions.polled().len();
+    for _ in 0..2_000 {
+        world.engine.turn_at(Instant(start)).unwrap();
+    }
+    assert_eq!(polled(&world), 2);
+    hosts.iter_mut().for_each(Host::drain);
+    for n in 0..8 {
+        world.engine.turn_at(Instant(start + 200 + n)).unwrap();
+    }
+    assert_eq!(polled(&world), hosts.len());
+    assert!(world.engine.intake.stalled.until().is_never());
+}
+
+/// One that takes no answers for long is looked at ever more seldom, and one that has just begun to is not.
+#[test]
+fn a_process_that_has_just_taken_answers_is_looked_at_before_one_that_has_not_for_long() {
+    let (mut world, mut host, _) = quiet();
+    let _process = Member::new(&mut world, &host, 1);
+    world.run_pending();
+    let start = world.engine.stack.now().0 + 1_000_000_000;
+    stall(&mut world, &mut host.channel, &host.doorbell, start);
+    for (at, count, until) in [(200, 2, 400), (400, 3, 800)] {
+        world.engine.turn_at(Instant(start + at)).unwrap();
+        assert_eq!(stalls(&world, start), (count, until), "at {at}");
+    }
+    let mut other = HostChannel::new(host.arena.clone(), 1);
+    stall(&mut world, &mut other, &host.doorbell, start + 450);
+    assert_eq!(stalls(&world, start), (4, 650));
 }
 
 /// A process that breaks its ring is counted once, and served no more.

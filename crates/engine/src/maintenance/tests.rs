@@ -400,6 +400,24 @@ fn an_engine_of_threads_that_wait_wakes_for_nothing_after_a_while() {
     assert_eq!(world.engine.next_deadline(), None);
 }
 
+/// A child may claim a channel for itself before it finds the one that its parent has claimed for it.
+/// That one is a reservation then, for which nobody may come.
+#[test]
+fn what_a_child_claims_besides_its_channel_is_looked_after_soon() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let child = Member::new(&mut world, &host, 1);
+    (0..60).for_each(|_| world.later(SECOND));
+    assert_eq!(world.engine.next_deadline(), None);
+    child.claims(&host, 2);
+    longshore_hostif::HostChannel::new(host.arena.clone(), 2).flag();
+    host.doorbell.ring();
+    world.run_pending();
+    assert_eq!(host.arena.control(2).state(), ChannelState::Reserved);
+    let deadline = world.engine.next_deadline();
+    assert!(deadline.is_some_and(|after| after <= Duration::from_micros(SOON)));
+}
+
 /// What it has left behind is looked after all the same.
 #[test]
 fn a_session_whose_memory_is_to_go_back_is_looked_over_though_it_is_parked() {

@@ -286,11 +286,16 @@ impl Member {
         let (nothing, nowhere) = (Stdio::null(), Stdio::null());
         command.arg("1000").stdin(nothing).stdout(nowhere);
         let member = Self(command.stderr(Stdio::null()).spawn().unwrap());
+        member.claims(host, channel);
+        member
+    }
+
+    /// It claims a channel, and does not say so.
+    pub(crate) fn claims(&self, host: &Host, channel: u32) {
         let control = host.arena.control(channel);
         assert!(control.change_state(ChannelState::Free, ChannelState::Reserved));
-        control.pid.store(member.0.id(), Ordering::Release);
+        control.pid.store(self.0.id(), Ordering::Release);
         assert!(control.change_state(ChannelState::Reserved, ChannelState::Claimed));
-        member
     }
 }
 
