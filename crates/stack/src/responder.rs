@@ -15,6 +15,7 @@ use crate::answer_limit::AnswerLimits;
 use crate::counters::{Counters, EngineDrop};
 use crate::link::{Link, NextHop};
 use crate::socket::Options;
+use longshore_frames::RxMeta;
 use longshore_tcp::{Disposition, Instant, Tcb};
 use longshore_wire::SeqNumber;
 use longshore_wire::tcp::TcpHeader;
@@ -80,6 +81,13 @@ impl<'a> Responder<'a> {
     /// Whether what asks for an answer, and belongs to no connection, gets it now.
     pub(crate) fn may_answer(&mut self) -> bool {
         self.limits.may_answer()
+    }
+
+    /// A packet has been taken, with this frame of its own if it has one: what was refused an answer
+    /// is kept or counted.
+    #[inline]
+    pub(crate) fn settle(&mut self, frame: Option<(&[u8], &RxMeta)>) {
+        self.limits.settle(frame, self.counters);
     }
 
     /// Sends a reset in answer to a segment of no connection, if that may be answered; whether it may.

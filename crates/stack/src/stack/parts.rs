@@ -82,10 +82,7 @@ impl Answering<'_> {
         // One frame of several would not bring what they have brought together.
         let is_alone = !matches!(arrived, Arrived::Whole(_));
         self.take(arrived);
-        let Responder {
-            limits, counters, ..
-        } = &mut self.responder;
-        limits.settle(is_alone.then_some((frame, meta)), counters);
+        self.responder.settle(is_alone.then_some((frame, meta)));
     }
 
     /// What a packet has brought goes to those that it is for.
@@ -118,10 +115,7 @@ impl Answering<'_> {
             let arrived = self.packets().own_packet(&own);
             self.take(arrived);
         }
-        let Responder {
-            limits, counters, ..
-        } = &mut self.responder;
-        limits.settle(None, counters);
+        self.responder.settle(None);
         self.endpoints.sessions.at_work = AtWork::Nobodys;
         count
     }

@@ -2,7 +2,8 @@
 
 use super::filtering::{Filter, Filtering};
 use super::groups::{GROUP, change, member};
-use super::off_path::{GEOMETRY, accepted};
+use super::off_path::{GEOMETRY, accepted, connection};
+use super::questions::question;
 use super::single::{CLIENT, SERVER, Single};
 use crate::Violation;
 use crate::counters::EngineDrop;
@@ -79,12 +80,7 @@ fn a_full_port_gets_the_rest_in_later_turns() {
     let ends = (Box::new(port) as _, wire);
     let none = Features::empty();
     let mut single = Single::over(ends, &["10.0.0.1/24"], false, GEOMETRY, 1, none);
-    let listener = single.listen();
-    single.turn();
-    single.connect(0);
-    single.turn();
-    let socket = accepted(&mut single, listener, 0);
-    single.sent();
+    let (socket, _) = connection(&mut single);
     let before = single.stack.counters.tcp.segments_out;
     single.write(socket, 0, &[7; 536 * SEGMENTS as usize]);
     let refused = |single: &Single| single.dropped(EngineDrop::PortRefused.name());
@@ -124,13 +120,7 @@ fn what_a_process_has_asked_may_be_forgotten() {
         let socket = single.open(SocketKind::Stream);
         single.turn();
         single.discard_completions();
-        let question = Request::Query {
-            socket,
-            tag: 1,
-            waiter: None,
-            query: Query::TcpInfo,
-        };
-        single.ask(0, &question);
+        single.ask(0, &question(socket, Query::TcpInfo));
         if is_forgotten {
             single.stack.forget_unanswered(From {
                 session: single.session,

@@ -10,7 +10,7 @@ use longshore_wire::tcp::{TcpFlags, TcpHeader};
 
 const FIN: TcpFlags = TcpFlags(TcpFlags::FIN.0 | TcpFlags::ACK.0);
 
-/// A stack with an accepted connection; its listener, and what the peer sends next.
+/// A stack with an accepted connection, and what the peer sends next.
 fn connected() -> (Single, SocketId, TcpHeader) {
     let mut single = Single::new(GEOMETRY, 1);
     let (socket, next) = connection(&mut single);

@@ -11,23 +11,27 @@ use longshore_tcp::LINUX_TCP_INFO_LEN;
 use longshore_wire::tcp::TcpFlags;
 use std::net::SocketAddr;
 
+/// The tag of a question.
+const TAG: u32 = 77;
+
+/// A question about a socket, for whose answer nobody waits.
+pub(super) fn question(socket: SocketId, query: Query) -> Request {
+    Request::Query {
+        socket,
+        tag: TAG,
+        waiter: None,
+        query,
+    }
+}
+
 /// The answer to a question: an errno, and what is in the mailbox.
 pub(super) fn asks(single: &mut Single, socket: SocketId, query: Query) -> (u16, Vec<u8>) {
     single.discard_completions();
-    let (tag, waiter) = (77, None);
-    single.ask(
-        0,
-        &Request::Query {
-            socket,
-            tag,
-            waiter,
-            query,
-        },
-    );
+    single.ask(0, &question(socket, query));
     single.turn();
     let answered = |completion: &Completion| match completion {
         Completion::Done {
-            tag: 77,
+            tag: TAG,
             errno,
             value,
             ..
@@ -229,15 +233,7 @@ fn a_question_about_no_socket_is_answered() {
     assert_eq!(asks(&mut single, gone, Query::SendQueue).0, 9);
     // Closed before the end of the turn in which it was asked.
     single.discard_completions();
-    single.ask(
-        0,
-        &Request::Query {
-            socket,
-            tag: 77,
-            waiter: None,
-            query: Query::TcpInfo,
-        },
-    );
+    single.ask(0, &question(socket, Query::TcpInfo));
     single.close(socket);
     single.turn();
     assert_eq!(single.answer(), Some(9));

@@ -1,6 +1,6 @@
 //! When what a program has written left, and was acknowledged: told as reports, once each.
 
-use super::off_path::{GEOMETRY, accepted};
+use super::off_path::{GEOMETRY, accepted, connection};
 use super::questions::asks;
 use super::single::{CLIENT, Single};
 use crate::counters::EngineDrop;
@@ -123,11 +123,7 @@ fn stamps_for_which_there_is_no_room_are_counted() {
 fn bytes_are_counted_from_where_the_program_has_said() {
     for (from, key) in [(0, 0), (1, 199), (2, 99)] {
         let mut single = Single::new(GEOMETRY, 1);
-        let listener = single.listen();
-        single.turn();
-        single.connect(0);
-        single.turn();
-        let socket = accepted(&mut single, listener, 0);
+        let (socket, _) = connection(&mut single);
         single.set(socket, OptionName::NoDelay, 1);
         single.write(socket, 0, &[7; 100]);
         single.turn();

@@ -2,6 +2,7 @@
 //! refused something.
 
 use super::off_path::GEOMETRY;
+use super::questions::question;
 use super::single::{SERVER, Single};
 use crate::counters::EngineDrop;
 use crate::request_error::RequestError;
@@ -175,13 +176,7 @@ fn a_question_is_answered_though_another_session_ends_for_a_panic() {
     let socket = single.open(SocketKind::Stream);
     single.turn();
     single.discard_completions();
-    let question = Request::Query {
-        socket,
-        tag: 1,
-        waiter: None,
-        query: Query::PathMtu,
-    };
-    single.ask(0, &question);
+    single.ask(0, &question(socket, Query::PathMtu));
     single.stack.endpoints.sessions.at_work = crate::at_work::AtWork::Session(other);
     assert_eq!(single.stack.contain_panic(), Some(vec![other]));
     single.turn();
@@ -264,13 +259,8 @@ fn it_is_known_until_when_descriptors_wait() {
             .unwrap(),
         generation: 1,
     };
-    let question = Request::Query {
-        socket,
-        tag: 1,
-        waiter: None,
-        query: Query::PathMtu,
-    };
     let none = longshore_hostif::adapter::Immediate::default();
+    let question = question(socket, Query::PathMtu);
     single.stack.handle_request(from(session), &question, &none);
     single.turn();
     let until = single.stack.endpoints.sessions.held_until();

@@ -7,9 +7,7 @@ use super::questions::asks;
 use super::single::{CLIENT, SERVER, Single};
 use crate::pair_end::PIECES_A_TURN;
 use crate::status::SocketStatus;
-use longshore_hostif::{
-    DatagramRecord, EdgeFlags, Query, Request, SocketId, SocketKind, datagram_span,
-};
+use longshore_hostif::{DatagramRecord, EdgeFlags, Query, SocketId, SocketKind, datagram_span};
 use longshore_testbed::packets;
 use longshore_wire::ipv4::protocol;
 use std::net::SocketAddr;
@@ -166,7 +164,7 @@ fn connections_that_alternate_are_looked_up() {
     }
 }
 
-/// As `close`, of a listener for which many are half open: they are forgotten in some turns, in which there
+/// A listener is closed for which many are half open: they are forgotten in some turns, in which there
 /// is nothing else to do.
 #[test]
 fn to_forget_those_that_are_half_open_is_work() {
@@ -181,15 +179,7 @@ fn to_forget_those_that_are_half_open_is_work() {
             longshore_wire::SeqNumber(0),
         );
     }
-    single.ask(
-        0,
-        &Request::Close {
-            socket: listener,
-            snd_edge: 0,
-            rcv_consumed: 0,
-            linger: None,
-        },
-    );
+    single.close(listener);
     single.turn();
     let mut turns = 0;
     while single.stack.has_work_left() {

@@ -1,6 +1,6 @@
 //! Sockets of processes that have ended: what becomes of what they wrote.
 
-use super::off_path::{GEOMETRY, accepted};
+use super::off_path::{self, GEOMETRY};
 use super::single::Single;
 use longshore_hostif::{SocketId, SocketKind};
 use longshore_wire::tcp::TcpFlags;
@@ -9,12 +9,7 @@ use std::sync::atomic::Ordering;
 /// A connection of the session's program, and its key.
 fn connection() -> (Single, SocketId, u32) {
     let mut single = Single::new(GEOMETRY, 1);
-    let listener = single.listen();
-    single.turn();
-    single.connect(0);
-    single.turn();
-    let socket = accepted(&mut single, listener, 0);
-    single.sent();
+    let (socket, _) = off_path::connection(&mut single);
     let session = single.session();
     let key = single.stack.endpoints.key_of(session, socket);
     (single, socket, key.expect("it is open"))
