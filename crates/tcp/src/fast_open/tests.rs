@@ -9,7 +9,7 @@ use crate::tcb::Tcb;
 use crate::time::Instant;
 use crate::time::MS;
 use longshore_wire::SeqNumber;
-use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
+use longshore_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, Timestamps};
 
 fn cookie(byte: u8) -> FastOpenCookie {
     FastOpenCookie::new(&[byte; 8]).expect("eight bytes")
@@ -314,20 +314,19 @@ fn what_was_written_before_the_handshake_outlives_the_program() {
 
 /// A server that has taken `len` bytes with a SYN.
 fn server(len: u32) -> Script {
+    server_with(&config(), None, len)
+}
+
+/// The same; the SYN has these timestamps.
+fn server_with(cfg: &Config, timestamps: Option<Timestamps>, len: u32) -> Script {
     let header = syn_header(TcpOptions {
         mss: Some(MSS),
+        timestamps,
         ..TcpOptions::default()
     });
     let syn = Segment::new(&header, len);
-    let mut s = Script::connecting(&config());
-    s.tcb = Tcb::accept(
-        &config(),
-        &syn,
-        MSS,
-        SeqNumber(crate::script::ISS),
-        0,
-        s.now,
-    );
+    let mut s = Script::connecting(cfg);
+    s.tcb = Tcb::accept(cfg, &syn, MSS, SeqNumber(crate::script::ISS), 0, s.now);
     let d = s.tcb.syn_data().accept(&syn, s.now);
     assert_eq!(
         d.place.map(|p| (p.stream_offset, p.skip, p.len)),
@@ -374,6 +373,22 @@ fn a_server_reads_and_answers_before_the_handshake_is_over() {
     let _ = s.arrives(ACK, 200, 2_501, 0);
     assert_eq!(s.tcb.state(), State::FinWait2);
     assert_eq!(s.tcb.info(s.now).total_rto, 0);
+}
+
+/// RFC 7323 section 4.3: Last.ACK.sent is what the SYN-ACK has acknowledged, so that the timestamp
+/// of what follows the SYN's data is echoed.
+#[test]
+fn what_follows_the_data_of_a_syn_refreshes_the_echo() {
+    let cfg = Config {
+        timestamps: true,
+        ..config()
+    };
+    let stamp = |val| Some(Timestamps { val, echo: 0 });
+    let mut s = server_with(&cfg, stamp(1_000), 200);
+    assert_eq!(s.sent_one().options.timestamps.unwrap().echo, 1_000);
+    s.timestamps = stamp(2_000);
+    let _ = s.arrives(ACK, 200, 0, 100);
+    assert_eq!(s.sent_one().options.timestamps.unwrap().echo, 2_000);
 }
 
 #[test]

@@ -111,11 +111,6 @@ impl LossTimer {
         self.from = Instant(at.0.saturating_sub(rtt.rto()));
     }
 
-    /// The handshake is complete: a timer that runs is that of data sent with the SYN.
-    pub(crate) fn become_retransmit(&mut self) {
-        self.kind = XmitTimer::Retransmit;
-    }
-
     /// The timer that replaced the retransmission timer is done: the latter runs again.
     pub(crate) fn wait_for_rto(&mut self, rtt: &RttEstimator, now: Instant) {
         self.kind = XmitTimer::Retransmit;

@@ -264,7 +264,6 @@ impl Handshake<'_> {
         self.acks.start_quick_acks(MAX_QUICK_ACKS);
         self.flight.last_sent = now;
         self.liveness.note_data(now);
-        self.flight.timer.become_retransmit();
         *self.state = if self.snd.fin() {
             State::FinWait1
         } else {

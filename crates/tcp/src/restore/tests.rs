@@ -118,6 +118,20 @@ fn what_was_in_flight_may_be_acknowledged_and_says_nothing_of_the_round_trip() {
     assert!(s.tcb.deadline().is_none());
 }
 
+/// Nor of the time after which data counts as lost (RFC 8985 section 6.2 step 2).
+#[test]
+fn what_was_in_flight_is_no_measure_of_reordering() {
+    let mut s = usual();
+    s.tcb.snd.rtt = crate::rtt::RttEstimator::new();
+    s.tcb.snd.rtt.sample(20_000);
+    s.writes(3_000);
+    s.sent();
+    moves(&mut s);
+    s.now = s.now.after_us(10);
+    let _ = s.arrives(ACK, 0, 3_000, 0);
+    assert_eq!(s.tcb.flight.recovery.rack.latest_rtt(), 0);
+}
+
 #[test]
 fn what_was_in_flight_and_lost_is_sent_again() {
     let mut s = usual();

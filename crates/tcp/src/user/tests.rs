@@ -421,6 +421,29 @@ fn a_buffer_that_is_set_is_told_and_does_not_grow() {
     s.silent();
 }
 
+/// SO_RCVLOWAT: a buffer that is tuned grows at once as far as it may, and the peer hears of it; it
+/// never shrinks, and one that was set stays.
+#[test]
+fn a_buffer_grows_for_what_is_waited_for() {
+    let cfg = Config {
+        rcv: ReceiveLimits::new(20_000, 60_000),
+        ..plain()
+    };
+    let size = |s: &Script| s.tcb.receive_status().buffer_size();
+    let mut s = Script::established_with(&cfg, TcpOptions::default());
+    let _ = s.arrives(ACK, 0, 0, 20_000);
+    assert_eq!(s.sent_one().window, 0);
+    s.tcb.settings().grow_rcvbuf(50_000);
+    assert_eq!((s.sent_one().window, size(&s)), (30_000, 50_000));
+    s.tcb.settings().grow_rcvbuf(40_000);
+    assert_eq!(size(&s), 50_000);
+    s.tcb.settings().grow_rcvbuf(70_000);
+    assert_eq!(size(&s), 60_000);
+    s.tcb.settings().set_rcvbuf(30_000);
+    s.tcb.settings().grow_rcvbuf(40_000);
+    assert_eq!(size(&s), 30_000);
+}
+
 /// TCP_WINDOW_CLAMP takes effect with the next segment.
 #[test]
 fn a_clamp_that_is_lifted_is_gone() {

@@ -197,6 +197,9 @@ fn with_little_memory_the_window_is_narrow_and_nothing_is_dropped() {
     s.tcb
         .set_rcv_consumed(u64::from(unread - ROOM + 4 * MSS + 8), s.now);
     assert!(told(&mut s).is_some_and(|window| window > 3 * MSS));
+    s.tcb
+        .set_rcv_consumed(u64::from(unread - ROOM + 7 * MSS), s.now);
+    s.silent();
     arrives(&mut s, MSS);
     // All of the buffer, when there is memory.
     assert!(s.tcb.receive_room().grant() && !s.tcb.receive_room().grant());

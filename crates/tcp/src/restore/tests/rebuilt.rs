@@ -48,6 +48,10 @@ fn what_contradicts_itself_is_refused() {
     let what = refused(SynSent, |t| t.rcv.advance(1));
     assert_eq!(what, "something received before the peer's SYN");
     // The parts', and what follows only from all of them.
+    let mut s = Script::established();
+    s.tcb.snd.set_up(1);
+    let what = check_saved(&s.tcb).map_err(|violation| violation.0);
+    assert_eq!(what, Err("urgent beyond what was written"));
     let what = refused(Established, |t| t.acks.sent(1));
     assert_eq!(what, "acknowledged what has not come");
     let what = refused(Established, |t| t.state = State::CloseWait);

@@ -235,3 +235,12 @@ fn the_least_round_trip_is_kept_for_ten_seconds() {
     m.note_probed(Instant(40 * S));
     assert!(!m.update_min_rtt(15_000, Instant(45 * S)));
 }
+
+/// BBR.min_rtt_stamp is that of the first time that the minimum was measured, as the draft has it.
+#[test]
+fn a_minimum_that_is_met_again_is_no_younger() {
+    let mut m = path(1_000_000, 20_000);
+    assert!(m.update_min_rtt(20_000, Instant(6 * SECOND)));
+    assert!(m.update_min_rtt(30_000, Instant(12 * SECOND)));
+    assert_eq!(m.min_rtt(), 30_000);
+}

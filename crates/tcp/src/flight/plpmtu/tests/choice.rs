@@ -91,12 +91,14 @@ fn there_is_no_probe_without_need_or_sack() {
 /// RFC 4821 section 7.6.2: the probe, all of it and nothing else; twice, and its size is too much.
 #[test]
 fn a_size_is_given_up_after_two_losses() {
-    for (from, to, alone) in [
-        (0, 1_460, true),
-        (0, 1_024, false),
-        (0, 2_484, false),
-        (1_460, 2_920, false),
-    ] {
+    let lost: [(&[(i64, i64)], bool); 5] = [
+        (&[(0, 1_460)], true),
+        (&[(0, 1_024)], false),
+        (&[(0, 2_484)], false),
+        (&[(1_460, 2_920)], false),
+        (&[(0, 1_460), (2_484, 2_920)], false),
+    ];
+    for (lost, alone) in lost {
         let mut s = searching(0);
         assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_460));
         for end in [1_460, 2_484, 2_920] {
@@ -104,9 +106,10 @@ fn a_size_is_given_up_after_two_losses() {
             s.tcb.snd.advance(end);
             s.tcb.flight.send(&s.tcb.snd, end, s.now);
         }
-        s.tcb.flight.scoreboard.mark_lost_within(0, from, to);
-        let is = is_lost_alone(&mut s);
-        assert_eq!(is, alone, "{from} {to}");
+        for (from, to) in lost {
+            s.tcb.flight.scoreboard.mark_lost_within(0, *from, *to);
+        }
+        assert_eq!(is_lost_alone(&mut s), alone, "{lost:?}");
         assert_eq!(s.tcb.flight.mtu.is_probing(), !alone);
     }
     let mut s = searching(0);
