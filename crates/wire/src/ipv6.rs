@@ -9,7 +9,9 @@ use core::ops::Range;
 
 mod extension;
 
-pub use extension::{FRAGMENT_LEN, FragmentHeader, MAX_EXTENSIONS, Refusal, Upper, walk};
+pub use extension::{
+    FRAGMENT_LEN, FragmentHeader, MAX_EXTENSIONS, Refusal, Upper, following, walk,
+};
 
 /// The MTU that every link supports (RFC 8200 section 5), in bytes.
 pub const MIN_MTU: usize = 1280;

@@ -8,7 +8,9 @@ use crate::link::WholeMessage;
 use longshore_net::DropReason;
 use longshore_net::icmp6::{may_answer_error, problem};
 use longshore_wire::icmpv6::{self, Icmpv6};
-use longshore_wire::ipv6::{FRAGMENT_LEN, HEADER_LEN, Ipv6Header, Refusal, Upper, next_header};
+use longshore_wire::ipv6::{
+    FRAGMENT_LEN, HEADER_LEN, Ipv6Header, Refusal, Upper, following, next_header,
+};
 use std::net::Ipv6Addr;
 
 /// Bytes of a packet that an ICMPv6 error quotes: all of the error fits into what every
@@ -30,7 +32,10 @@ impl Packet6<'_> {
     fn headers(&self) -> impl Iterator<Item = (u8, usize)> + '_ {
         let payload = self.payload();
         let first = Some((self.header.next_header, 0));
-        std::iter::successors(first, |(kind, at)| following(payload, *kind, *at))
+        std::iter::successors(first, |(kind, at)| {
+            let (next, len) = following(*kind, payload.get(*at..)?)?;
+            Some((next, at + len))
+        })
     }
 
     fn payload(&self) -> &[u8] {
@@ -54,22 +59,6 @@ impl Packet6<'_> {
             header == next_header::ICMPV6 && kind_at(at).is_none_or(|kind| kind < INFORMATIONAL)
         })
     }
-}
-
-/// Of which kind the header is that follows the one of this `kind` at `at`, and where it begins; `None`
-/// if that is no extension header, or is cut short.
-fn following(payload: &[u8], kind: u8, at: usize) -> Option<(u8, usize)> {
-    let [next, words, ..] = *payload.get(at..)? else {
-        return None;
-    };
-    let len = match kind {
-        next_header::FRAGMENT => FRAGMENT_LEN,
-        next_header::HOP_BY_HOP | next_header::ROUTING | next_header::DESTINATION_OPTIONS => {
-            8 + 8 * usize::from(words)
-        }
-        _ => return None,
-    };
-    Some((next, at + len))
 }
 
 impl Responder<'_> {

@@ -131,10 +131,7 @@ pub fn walk(mut next_header: u8, payload: &[u8]) -> Result<Upper, Refusal> {
         if next_header == HOP_BY_HOP && position != 0 {
             return Err(problem(UNKNOWN_NEXT_HEADER, named_at));
         }
-        let [following, words, ..] = *rest else {
-            return Err(TRUNCATED);
-        };
-        let len = 8 + 8 * usize::from(words);
+        let (following, len) = following(next_header, rest).ok_or(TRUNCATED)?;
         let header = rest.get(..len).ok_or(TRUNCATED)?;
         let begins = FIXED + at as u32;
         if next_header == ROUTING {
@@ -150,6 +147,23 @@ pub fn walk(mut next_header: u8, payload: &[u8]) -> Result<Upper, Refusal> {
         at += len;
     }
     Err(Refusal::Silently(WireError::BadField))
+}
+
+/// What an extension header of this `kind` at the beginning of `bytes` says of itself: the type of
+/// the header after it, and its own length in bytes, which may be more than there are. `None` if
+/// it is no extension header, or too short to say.
+#[inline(always)]
+#[must_use]
+pub fn following(kind: u8, bytes: &[u8]) -> Option<(u8, usize)> {
+    let [next, words, ..] = *bytes else {
+        return None;
+    };
+    let len = match kind {
+        FRAGMENT => FRAGMENT_LEN,
+        HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => 8 + 8 * usize::from(words),
+        _ => return None,
+    };
+    Some((next, len))
 }
 
 const fn problem(code: u8, pointer: u32) -> Refusal {

@@ -1,6 +1,6 @@
 //! Fixed and extension headers.
 
-use super::next_header::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, NONE, ROUTING};
+use super::next_header::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ICMPV6, NONE, ROUTING};
 use super::*;
 use proptest::prelude::*;
 
@@ -115,6 +115,21 @@ fn options_end_where_their_header_ends() {
     assert_eq!(too_long, Err(Refusal::Silently(WireError::BadLength)));
     let cut = walk(DESTINATION_OPTIONS, &[NONE, 0, 1, 3, 0, 0, 0, 1]);
     assert_eq!(cut, Err(Refusal::Silently(WireError::Truncated)));
+}
+
+/// A fragment header has no length of its own (RFC 8200 section 4.5); the others count words of
+/// eight bytes behind the first.
+#[test]
+fn a_header_says_what_follows_it_and_where() {
+    let bytes = [NONE, 2];
+    for kind in [HOP_BY_HOP, ROUTING, DESTINATION_OPTIONS] {
+        assert_eq!(following(kind, &bytes), Some((NONE, 24)));
+    }
+    assert_eq!(following(FRAGMENT, &bytes), Some((NONE, 8)));
+    for kind in [NONE, ICMPV6, 6] {
+        assert_eq!(following(kind, &bytes), None);
+    }
+    assert_eq!(following(ROUTING, &bytes[..1]), None);
 }
 
 #[test]
