@@ -213,3 +213,6 @@ impl Liveness {
         may
     }
 }
+
+#[cfg(test)]
+mod tests;

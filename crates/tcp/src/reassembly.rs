@@ -204,3 +204,6 @@ impl Reassembly {
         blocks
     }
 }
+
+#[cfg(test)]
+mod tests;

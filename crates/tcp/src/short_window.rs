@@ -42,3 +42,6 @@ impl ShortWindow {
         if rest > ROOM { 0 } else { rest.min(free) }
     }
 }
+
+#[cfg(test)]
+mod tests;

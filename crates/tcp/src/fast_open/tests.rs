@@ -168,9 +168,10 @@ fn the_syn_holds_what_fits_a_packet() {
 
 #[test]
 fn an_unanswered_syn_is_repeated_plain() {
-    let (mut s, _) = client(300);
+    let (mut s, first) = client(300);
     s.until_timer();
     let syn = s.sent_one();
+    assert!(!first.retransmission && syn.retransmission);
     assert_eq!((syn.flags, syn.payload.clone()), (SYN, 0..0));
     assert_eq!(syn.options.fast_open, None);
     answer(&mut s, 0, None);

@@ -258,6 +258,7 @@ fn it_is_known_what_close_would_reset() {
             if state == State::TimeWait {
                 continue;
             }
+            assert!(!s.tcb.is_orphan());
             s.tcb.close(s.now);
             let reset = s.sent().iter().any(|t| t.flags.contains(RST));
             assert!(reset || !resets, "{state:?}");

@@ -46,6 +46,18 @@ fn data_goes_out_at_the_rate() {
     assert!((55_000..62_000).contains(&elapsed), "{elapsed}");
 }
 
+/// What is sent again takes its time, too.
+#[test]
+fn retransmissions_count() {
+    let mut s = paced(RATE);
+    s.writes(1_000);
+    s.sent();
+    crate::flight::recovery::tests::timeout(&mut s);
+    assert!(s.sent_one().retransmission);
+    let from = s.now.0 - super::CREDIT_US;
+    assert_eq!(s.tcb.congestion.pacer.next, Instant(from + 1_000));
+}
+
 #[test]
 fn acknowledgments_do_not_wait() {
     let mut s = paced(RATE);

@@ -58,6 +58,30 @@ fn a_simultaneous_open_takes_the_last_window() {
     assert_eq!(s.tcb.state(), State::Established);
 }
 
+/// RFC 7323 section 2.2: the window of whatever is no SYN is scaled.
+#[test]
+fn the_window_that_ends_a_passive_open_is_scaled() {
+    let mut s = Script::accepting(&Config::default(), full_options());
+    assert_ne!(s.tcb.snd.wscale(), 0);
+    s.window = 100;
+    let _ = s.arrives(ACK, 0, 0, 0);
+    assert_eq!(s.tcb.snd.wnd(), 100 << s.tcb.snd.wscale());
+}
+
+/// A SYN-ACK that crosses ours is acknowledged, also where something else was to be.
+#[test]
+fn a_simultaneous_open_is_acknowledged() {
+    for owed in [Flags::empty(), Flags::ACK_NOW] {
+        let mut s = Script::connecting(&plain());
+        s.sent();
+        let _ = s.arrives(SYN, -1, 0, 0);
+        s.sent();
+        s.tcb.flags |= owed;
+        let _ = s.arrives(SYN | ACK, -1, 0, 0);
+        s.acks(0);
+    }
+}
+
 /// A SYN with data comes again (RFC 7413): the SYN-ACK is lost, several times before one is sent.
 #[test]
 fn a_repeated_syn_with_data_has_the_syn_ack_repeated() {

@@ -18,6 +18,22 @@ fn a_retransmission_fits_the_window_or_probes_it() {
     }
 }
 
+/// RFC 6298 section 5: the timer is that of the first segment, and goes on when another is sent
+/// again.
+#[test]
+fn what_is_sent_again_behind_the_first_leaves_the_timer() {
+    let mut s = flight_of(true, 20_000);
+    sacks(&mut s, 0, &[(1_000, 3_000), (4_000, 20_000)]);
+    let next = |s: &mut Script| {
+        let sent = s.tcb.poll_transmit(s.now, s.max_payload);
+        (sent.map(|t| t.payload), s.tcb.flight.timer.at())
+    };
+    let (first, at) = next(&mut s);
+    assert_eq!(first, Some(0..1_000));
+    s.now = s.now.after_ms(1);
+    assert_eq!(next(&mut s), (Some(3_000..4_000), at));
+}
+
 /// A port that takes less than a packet gets what it takes, without waiting for more.
 #[test]
 fn a_port_of_less_than_a_packet_is_used() {

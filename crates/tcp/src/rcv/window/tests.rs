@@ -1,7 +1,11 @@
 //! The receive window: silly window avoidance, and what memory allows.
 
+use crate::flags::Flags;
+use crate::rcv::ReceiveSide;
+use crate::receive_buffer::ReceiveBuffer;
 use crate::script::{ACK, Script};
 use crate::short_window::ROOM;
+use crate::time::Instant;
 use crate::{BurstConfig, Config, ReceiveLimits};
 use proptest::prelude::*;
 
@@ -105,7 +109,7 @@ proptest! {
     /// while neither RCV.NXT nor the read position has changed.
     #[test]
     fn the_window_is_never_one_of_before(
-        steps in proptest::collection::vec((0u8..4, 1u32..4), 1..60),
+        steps in proptest::collection::vec((0u8..5, 1u32..4), 1..60),
     ) {
         let mut s = Script::established();
         s.tcb.settings().set_rcvbuf(10);
@@ -117,12 +121,19 @@ proptest! {
                 }
                 1 => s.tcb.set_rcv_consumed(s.tcb.rcv_consumed() + u64::from(n), s.now),
                 2 => s.tcb.receive_room().deny(),
+                3 => _ = s.tcb.receive_room().confine(),
                 _ => _ = s.tcb.receive_room().grant(),
             }
-            let denied = s.tcb.is_short_of_room();
+            let mut anew = s.tcb.rcv.clone();
+            anew.buffer.forget_advertised();
             let field = s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags);
+            prop_assert_eq!(anew.advertise_window(&s.tcb.cfg, s.tcb.flags), field);
             let window = s.tcb.rcv.window_to_advertise(&s.tcb.cfg);
-            prop_assert_eq!(u32::from(field), if denied { 0 } else { window });
+            match s.tcb.flags & Flags::SHORT_OF_ROOM {
+                Flags::NO_ROOM => prop_assert_eq!(field, 0),
+                Flags::LITTLE_ROOM => {}
+                _ => prop_assert_eq!(u32::from(field), window),
+            }
             prop_assert_eq!(s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags), field);
             s.sent();
         }
@@ -238,6 +249,69 @@ fn a_window_that_was_closed_opens_a_little() {
     s.tcb.receive_room().deny();
     assert!(!s.tcb.receive_room().confine());
     s.silent();
+    // An acknowledgment that is owed already tells of it.
+    let mut s = wide();
+    s.tcb.receive_room().deny();
+    s.tcb.flags |= Flags::ACK_NOW;
+    assert!(s.tcb.receive_room().confine());
+    assert!(told(&mut s).is_some_and(|window| window > 60_000));
+}
+
+/// Of a window that is taken back nothing was told yet; what was told since stays, however short
+/// memory becomes.
+#[test]
+fn what_was_told_is_of_this_shortage() {
+    let mut s = wide();
+    let rest = |s: &Script| s.tcb.rcv.buffer.short.rest(s.tcb.rcv.nxt(), u32::MAX);
+    let at = s.tcb.rcv.nxt();
+    s.tcb.rcv.buffer.short.tell(at + 1_000);
+    let _ = s.tcb.receive_room().confine();
+    assert_eq!(rest(&s), 0);
+    s.tcb.rcv.buffer.short.tell(at + 1_000);
+    s.tcb.receive_room().deny();
+    assert_eq!(rest(&s), 1_000);
+}
+
+/// RFC 9293 section 3.8.6.2.2, by the room that there is: the edge moves by a full segment or half
+/// of the room, and is told by itself for two segments, if the peer knows of no more than half.
+#[test]
+fn while_memory_is_short_small_openings_are_not_told() {
+    const NXT: i64 = 200_000;
+    let cfg = Config::default();
+    let told = |mss, free: u32, offered: i64| {
+        let buffer = ReceiveBuffer::new(1 << 20, 1 << 20, Instant(0));
+        let mut rcv = ReceiveSide::new(mss, 0, buffer);
+        rcv.advance(NXT);
+        rcv.consume(NXT - i64::from(ROOM - free));
+        rcv.buffer.short.tell(NXT + offered);
+        let window = rcv.short_window(&cfg, Flags::LITTLE_ROOM);
+        (window, rcv.short_update_due(&cfg))
+    };
+    assert_eq!(told(1_000, 10_999, 10_000).0, 10_000);
+    assert_eq!(told(1_000, 11_000, 10_000).0, 11_000);
+    assert!(!told(1_000, 1_999, 0).1 && told(1_000, 2_000, 0).1);
+    assert!(!told(1_000, 19_999, 10_000).1 && told(1_000, 20_000, 10_000).1);
+    let half = ROOM / 2;
+    assert_eq!(told(60_000, 9_999 + half, 10_000).0, 10_000);
+    assert_eq!(told(60_000, 10_000 + half, 10_000).0, 10_000 + half);
+    assert!(!told(60_000, half - 1, 0).1 && told(60_000, half, 0).1);
+}
+
+/// Data is taken up to an edge that was told while memory was short, if that is further than any
+/// before.
+#[test]
+fn what_is_told_while_memory_is_short_may_be_used() {
+    let cfg = Config {
+        rcv: ReceiveLimits::new(70_000, 70_000),
+        ..Config::default()
+    };
+    let mut s = Script::established_with(&cfg, crate::input::tests::full_options());
+    let _ = s.tcb.receive_room().confine();
+    for at in (0..200_000).step_by(10_000) {
+        assert_eq!(s.arrives(ACK, at, 0, 10_000).drop, None);
+        s.tcb.set_rcv_consumed(at as u64 + 10_000, s.now);
+        assert!(told(&mut s).is_some_and(|window| window > 60_000));
+    }
 }
 
 proptest! {
@@ -333,7 +407,7 @@ fn half_of_a_small_buffer_is_worth_telling() {
 fn memory_is_told_of_to_those_that_may_use_it() {
     let mut s = Script::established();
     s.tcb.receive_room().deny();
-    s.tcb.flags |= crate::flags::Flags::ACK_NOW;
+    s.tcb.flags |= Flags::ACK_NOW;
     s.tcb.receive_room().grant();
     s.acks(0);
     let mut s = Script::in_state(crate::State::CloseWait);

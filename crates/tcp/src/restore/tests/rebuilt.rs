@@ -1,9 +1,11 @@
 //! What is refused, and what a restored connection has that was not saved.
 
 use super::*;
+use crate::codec::{Reader, Save};
 use crate::config::Keepalive;
 use crate::pos::MAX_POS;
 use crate::receive_buffer::ReceiveBuffer;
+use crate::rtt::RttEstimator;
 use crate::script::FIN;
 use crate::snd::MIN_MSS;
 use crate::{Congestion, ReceiveLimits};
@@ -48,12 +50,23 @@ fn what_contradicts_itself_is_refused() {
     let what = refused(SynSent, |t| t.rcv.advance(1));
     assert_eq!(what, "something received before the peer's SYN");
     // The parts', and what follows only from all of them.
-    let mut s = Script::established();
-    s.tcb.snd.set_up(1);
-    let what = check_saved(&s.tcb).map_err(|violation| violation.0);
-    assert_eq!(what, Err("urgent beyond what was written"));
-    let what = refused(Established, |t| t.acks.sent(1));
-    assert_eq!(what, "acknowledged what has not come");
+    let no_round_trip = |t: &mut Tcb| {
+        let bytes = [0xff; RttEstimator::LEN];
+        t.snd.rtt = RttEstimator::restore(&mut Reader::new(&bytes)).expect("numbers of any size");
+    };
+    let harms: [(fn(&mut Tcb), &str); 4] = [
+        (|t| t.snd.set_up(1), "urgent beyond what was written"),
+        (|t| t.rcv.consume(1), "read beyond what has come"),
+        (|t| t.acks.sent(1), "acknowledged what has not come"),
+        (no_round_trip, "a round trip that is none"),
+    ];
+    for (harm, what) in harms {
+        assert_eq!(refused(Established, harm), what);
+        // Before anything is derived from it.
+        let mut s = Script::established();
+        harm(&mut s.tcb);
+        assert_eq!(check_saved(&s.tcb), Err(Violation(what)));
+    }
     let what = refused(Established, |t| t.state = State::CloseWait);
     assert_eq!(what, "the state is not what the two FINs say");
 }
