@@ -294,8 +294,9 @@ impl Flight {
             send_small: self.recovery.undo.holds_retransmission(),
         };
         match self.recovery.phase {
-            _ if undone => self.recovery.grow(snd, congestion, report, now),
             Phase::Open => {
+                // Also after an undo: what else is missing is waited for with the wider
+                // reordering window.
                 if self.detect_loss(snd, now) > 0 {
                     self.repair(snd, congestion, report.delivered_data(snd));
                 } else {

@@ -191,10 +191,7 @@ impl Recovery {
         }
         match self.phase {
             Phase::Loss => true,
-            Phase::Fast => {
-                let una = snd.una();
-                sent.sacked() == 0 || una >= self.recover || sent.retransmitted_in_network(una) == 0
-            }
+            Phase::Fast => sent.sacked() == 0 || sent.retransmitted_in_network(snd.una()) == 0,
             Phase::Open | Phase::Mtu => false,
         }
     }

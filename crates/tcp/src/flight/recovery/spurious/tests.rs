@@ -1,5 +1,6 @@
 //! Recoveries that prove needless are taken back, and only they.
 
+use crate::flags::Flags;
 use crate::flight::Phase;
 use crate::flight::recovery::tests::{
     RTT, echo, flight, flight_of, repeated, sacks, stamped_flight, timeout,
@@ -88,6 +89,11 @@ fn an_old_echo_undoes_a_recovery_with_further_holes() {
     let (mut s, cwnd) = two_late();
     sacks(&mut s, 19_760, &[(20_748, 24_700)]);
     undone(&s, cwnd);
+    // The rest is waited for as long as reordering lasts, not until the peer counts as silent.
+    s.sent();
+    s.until_timer();
+    assert_eq!(s.tcb.info(s.now).total_rto, 0);
+    assert_eq!(repeated(&mut s), [19_760]);
 }
 
 #[test]
@@ -98,6 +104,18 @@ fn an_old_echo_undoes_nothing_while_something_repeated_is_in_the_network() {
     sacks(&mut s, 19_760, &[(20_748, 24_700)]);
     assert_eq!(s.tcb.flight.recovery.phase, Phase::Fast);
     assert_eq!(s.tcb.accounting.counters.undos, 0);
+}
+
+/// Where no hole is left, it does not matter that the tail was sent again as well.
+#[test]
+fn an_old_echo_undoes_a_recovery_that_has_rescued_the_tail() {
+    let mut s = stamped_flight(true, 19_760);
+    let cwnd = s.tcb.send_status().cwnd();
+    s.now = s.now.after_ms(RTT);
+    sacks(&mut s, 0, &[(988, 15_808)]);
+    assert_eq!(repeated(&mut s), [0, 18_772]);
+    sacks(&mut s, 15_808, &[]);
+    undone(&s, cwnd);
 }
 
 #[test]
@@ -298,13 +316,19 @@ fn frto_needs_an_advance_and_room() {
 /// acknowledged.
 #[test]
 fn frto_sends_what_a_cork_holds() {
-    for (ack, sends) in [(1_000, true), (20_000, false)] {
+    let (forced, not) = (Flags::FORCE_SMALL, Flags::empty());
+    for (before, ack, sends) in [
+        (not, 1_000, true),
+        (forced, 1_000, true),
+        (not, 20_000, false),
+    ] {
         let mut s = flight_of(false, 20_000);
         s.tcb.settings().set_cork(true);
         s.writes(20_400);
         s.silent();
         timeout(&mut s);
         assert_eq!(repeated(&mut s), [0]);
+        s.tcb.flags |= before;
         let _ = s.arrives(ACK, 0, ack, 0);
         if sends {
             assert_eq!(s.sent_one().payload, 20_000..20_400);
