@@ -114,6 +114,14 @@ fn a_connection_is_busy_with_what_the_syn_has_left() {
     }
 }
 
+/// A SYN with a cookie and without data has not failed.
+#[test]
+fn nothing_was_refused_where_nothing_was_sent() {
+    let (mut s, _) = client(0);
+    answer(&mut s, 0, None);
+    assert_eq!(failure(&s), 0);
+}
+
 #[test]
 fn data_that_are_not_taken_go_again_at_once() {
     let (mut s, _) = client(300);
@@ -308,6 +316,13 @@ fn what_was_written_before_the_handshake_outlives_the_program() {
     // Nothing written: nothing is sent.
     let mut s = Script::connecting(&config());
     s.tcb.syn_data().start(send(7), true);
+    s.tcb.close(s.now);
+    assert_eq!(s.tcb.state(), State::Closed);
+    s.silent();
+    // Nor where the program was not told that it is connected.
+    let mut s = Script::connecting(&config());
+    s.sent();
+    s.writes(100);
     s.tcb.close(s.now);
     assert_eq!(s.tcb.state(), State::Closed);
     s.silent();

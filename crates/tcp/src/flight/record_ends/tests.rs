@@ -195,3 +195,15 @@ fn only_what_ends_a_record_is_pushed() {
         [(0..500, true), (500..1_500, false), (1_500..2_500, false)]
     );
 }
+
+/// The end of what is acknowledged already is none to be kept.
+#[test]
+fn an_end_that_was_acknowledged_is_not_kept() {
+    let mut s = Script::established();
+    s.writes(500);
+    s.sent();
+    let _ = s.arrives(ACK, 0, 500, 0);
+    assert!(s.tcb.send_stream().end_record(500));
+    assert!(!s.tcb.flags.contains(crate::flags::Flags::RECORD_ENDS));
+    assert!(s.tcb.flight.record_ends.is_empty());
+}

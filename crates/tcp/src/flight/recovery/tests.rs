@@ -303,6 +303,36 @@ fn reneging_is_survived() {
     assert_eq!(ack, 60_000);
 }
 
+/// RFC 6582 section 3.2: the next hole goes at once, also if it is found before the first has gone.
+#[test]
+fn a_hole_that_is_found_before_the_first_has_gone_goes_at_once() {
+    let mut s = flight(false);
+    for _ in 0..3 {
+        let _ = s.arrives(ACK, 0, 0, 0);
+    }
+    assert!(s.tcb.flight.recovery.forced);
+    let _ = s.arrives(ACK, 0, 1_000, 0);
+    assert!(s.tcb.flight.recovery.forced);
+    assert_eq!(repeated(&mut s), [1_000]);
+}
+
+/// RFC 3522: no retransmission has an older timestamp than one before it.
+#[test]
+fn timestamps_of_retransmissions_do_not_go_back() {
+    let mut s = stamped_flight(true, 60_000);
+    s.now = s.now.after_ms(RTT);
+    let (t, now) = (&mut s.tcb, s.now);
+    t.flight.recovery.rack.note_reordering();
+    assert!(t.flight.recovery.timestamp_backdating(&t.snd) > 0);
+    for age in [0, 20_000] {
+        let stamp = t
+            .flight
+            .recovery
+            .stamp_retransmission(&t.snd, &t.stamps, age, now);
+        assert_eq!(stamp, t.stamps.clock(now), "{age}");
+    }
+}
+
 #[test]
 fn a_lost_tail_is_rescued_within_the_recovery() {
     // Without more data than the flight, segments 0, 18 and 19 are lost: nothing

@@ -39,6 +39,11 @@ fn a_probe_is_followed_by_three_segments() {
     assert!(s.tcb.flight.mtu.is_probing());
     assert_eq!(choice(&mut s, 0), ProbeChoice::None, "one at a time");
     assert_eq!(choice(&mut searching(0), 8), ProbeChoice::Send(0, 1_452));
+    // Options of every segment are part of what the path takes.
+    let mut s = searching(0);
+    s.tcb.snd.set_options_len(12);
+    s.tcb.snd.update_mss();
+    assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_448));
     for (less, expected) in [(0, send), (1, ProbeChoice::None)] {
         let mut s = connection();
         s.tcb.snd.set_path_mss(1_024);
@@ -91,12 +96,13 @@ fn there_is_no_probe_without_need_or_sack() {
 /// RFC 4821 section 7.6.2: the probe, all of it and nothing else; twice, and its size is too much.
 #[test]
 fn a_size_is_given_up_after_two_losses() {
-    let lost: [(&[(i64, i64)], bool); 5] = [
+    let lost: [(&[(i64, i64)], bool); 6] = [
         (&[(0, 1_460)], true),
         (&[(0, 1_024)], false),
         (&[(0, 2_484)], false),
         (&[(1_460, 2_920)], false),
         (&[(0, 1_460), (2_484, 2_920)], false),
+        (&[(0, 1_024), (2_484, 2_920)], false),
     ];
     for (lost, alone) in lost {
         let mut s = searching(0);
@@ -243,6 +249,43 @@ fn a_black_hole_is_suspected_of_what_was_sent() {
         !t.flight
             .suspect_black_hole(&mut t.snd, &mut t.congestion, false, 2, now)
     );
+}
+
+/// What counts is how much is in flight, wherever in the stream.
+#[test]
+fn a_black_hole_is_not_suspected_of_short_segments() {
+    let mut s = connection();
+    s.tcb.snd.write(100_000);
+    s.tcb.snd.advance(5_500);
+    s.tcb.snd.acknowledge(5_000);
+    let (t, now) = (&mut s.tcb, s.now);
+    let mut suspect = || {
+        t.flight
+            .suspect_black_hole(&mut t.snd, &mut t.congestion, false, 3, now)
+    };
+    assert!(!suspect());
+}
+
+/// A probe that arrives while something else is repaired may have been sent again in parts: it is no
+/// result.
+#[test]
+fn a_probe_that_arrives_in_a_recovery_says_nothing() {
+    let mut s = searching(0);
+    assert_eq!(choice(&mut s, 0), ProbeChoice::Send(0, 1_460));
+    s.tcb.snd.advance(5_000);
+    s.tcb.flight.send(&s.tcb.snd, 5_000, s.now);
+    let t = &mut s.tcb;
+    t.flight.recovery.phase = crate::flight::Phase::Fast;
+    t.flight.scoreboard.advance(0, 1_460, |_| {});
+    t.snd.acknowledge(1_460);
+    let report = AckReport {
+        acked: 1_460,
+        ..AckReport::default()
+    };
+    t.flight
+        .on_mtu_probe_report(&mut t.snd, &mut t.congestion, report);
+    assert!(!t.flight.mtu.is_probing());
+    assert_eq!((t.snd.mss(), t.flight.mtu.high), (1_024, 1_460));
 }
 
 /// A probe whose last byte is reported has arrived, and its size is used; nothing else is a result.

@@ -187,3 +187,33 @@ fn retransmitted_or_not_is_the_first_distinction_to_go() {
     assert_eq!((first.first, first.at), times);
     assert_eq!(b.check(2_000, end + 1_000), Ok(()));
 }
+
+/// Where all is acknowledged, the plain way is open again, unless the ranges lie in the larger table,
+/// which it does not know.
+#[test]
+fn an_empty_table_is_in_order_if_it_is_the_small_one() {
+    let mut b = nearly_full(0);
+    let end = INLINE_RANGES as Pos * 1000;
+    for start in (0..end).step_by(2_000) {
+        b.repeat(0, start, start + 1_000, at(90_000));
+    }
+    b.send(end + 1_000, at(100_000), 0);
+    assert!(!b.ranges.are_many() && !b.is_in_order(end));
+    b.advance(0, end + 1_000, |_| {});
+    assert!(b.is_in_order(end + 1_000));
+    let (mut b, end) = without_room();
+    b.advance(0, end, |_| {});
+    assert!(!b.is_in_order(end));
+}
+
+/// What was sent again and is sent again was sent again.
+#[test]
+fn a_second_retransmission_is_one() {
+    let mut b = flight(3);
+    for us in [5_000, 9_000] {
+        b.mark_lost_within(0, 1_000, 2_000);
+        b.repeat(0, 1_000, 2_000, at(us));
+        let second = b.iter(0).nth(1).expect("three ranges");
+        assert_eq!(second.state, RangeState::RETRANSMITTED);
+    }
+}
