@@ -147,6 +147,20 @@ fn a_batch_is_what_the_path_carries_in_a_millisecond_but_two_packets_at_least() 
     assert_eq!(batches(&mut s), [4_000, 4_000, 2_000]);
 }
 
+/// Wherever in the stream: three packets and one become two and two, two and one stay.
+#[test]
+fn the_last_of_a_window_does_not_go_alone() {
+    let mut s = after_round_trip(6_600);
+    s.tcb.snd.advance(26_000);
+    s.tcb.snd.acknowledge(20_000);
+    let c = &mut s.tcb.congestion;
+    let batch = c.batch_payload(&s.tcb.snd, s.tcb.cfg.burst.min_batch, 64_000);
+    assert_eq!(batch, 2_000);
+    let mut s = after_round_trip(100_000);
+    s.tcb.congestion.controller.resume(9_000, u32::MAX);
+    assert_eq!(batches(&mut s), [2_000, 2_000, 2_000, 2_000, 1_000]);
+}
+
 #[test]
 fn a_batch_on_a_short_path_is_half_the_window() {
     let mut s = after_round_trip(100);
