@@ -58,7 +58,6 @@ impl Closing<'_> {
             State::CloseWait => State::LastAck,
             other => other,
         };
-        self.predict_next();
     }
 
     /// Closes the receiving half. As in Linux, unread data and data that arrives from now

@@ -82,6 +82,16 @@ fn what_is_in_flight_is_on_the_scoreboard_and_has_a_timer() {
     assert_eq!(what, "what is timed is not in flight");
 }
 
+/// As many duplicates as may be owed are.
+#[test]
+fn all_duplicates_may_be_owed() {
+    let mut s = Script::established();
+    for _ in 0..20 {
+        s.tcb.acks.owe_duplicate();
+        assert_eq!(s.tcb.check(), Ok(()));
+    }
+}
+
 #[test]
 fn an_owed_acknowledgment_has_a_timer() {
     let what = harmed(|t| t.flags |= Flags::ACK_OWED);

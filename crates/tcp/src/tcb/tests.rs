@@ -164,26 +164,28 @@ fn what_was_closed_and_what_was_set_is_known() {
 /// the reset that is due.
 #[test]
 fn an_end_stops_all_that_was_going_on() {
-    let mut s = Script::established();
-    s.writes(3_000);
-    s.sent();
-    for at in [1_000, 3_000, 5_000] {
-        let _ = s.arrives(ACK, at, 0, 100);
+    // What was told before, and not taken, is told still.
+    for before in [Events::empty(), Events::CLOSED | Events::ERROR] {
+        let mut s = Script::established();
+        s.writes(3_000);
+        s.sent();
+        for at in [1_000, 3_000, 5_000] {
+            let _ = s.arrives(ACK, at, 0, 100);
+        }
+        assert!(s.tcb.receive_status().has_out_of_order());
+        s.tcb.outcome.report(before);
+        s.tcb.closing().die(Some(Error::Reset), Events::RESET);
+        let told = s.events();
+        assert!(told.contains(Events::CLOSED | Events::ERROR | Events::RESET));
+        assert_eq!(s.tcb.timers, Timers::new());
+        assert_eq!(
+            (s.tcb.deadline(), s.tcb.receive_status().has_out_of_order()),
+            (None, false)
+        );
+        s.silent();
+        let d = s.arrives(FIN | ACK, 0, 0, 0);
+        assert!(d.reset);
     }
-    assert!(s.tcb.receive_status().has_out_of_order());
-    // What it tells was not taken since the beginning.
-    s.tcb.outcome.report(Events::CLOSED | Events::ERROR);
-    s.tcb.closing().die(Some(Error::Reset), Events::RESET);
-    let told = s.events();
-    assert!(told.contains(Events::CLOSED | Events::ERROR | Events::RESET));
-    assert_eq!(s.tcb.timers, Timers::new());
-    assert_eq!(
-        (s.tcb.deadline(), s.tcb.receive_status().has_out_of_order()),
-        (None, false)
-    );
-    s.silent();
-    let d = s.arrives(FIN | ACK, 0, 0, 0);
-    assert!(d.reset);
     // Without an error there is none to be told.
     let mut s = Script::established();
     s.tcb.closing().die(None, Events::empty());

@@ -291,6 +291,18 @@ fn a_probe_begins_with_a_full_path() {
     p.takes(s);
     assert_eq!(p.bbr.mode, Mode::Up);
     assert_eq!((p.bbr.full_bw, p.bbr.full_bw_count), (0, 0));
+    // The round is that of what is sent from then on.
+    let mut p = Path::cruising();
+    let mut s = p.sample(RATE, BDP);
+    (s.now, s.prior) = (p.now.after_us(4 * SECOND), 0);
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Refill);
+    let mut s = p.sample(RATE, BDP);
+    s.prior = p.total - 1;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Refill);
+    p.round(RATE, BDP);
+    assert_eq!(p.bbr.mode, Mode::Up);
 }
 
 /// Section 5.3.3.4: Up ends after a round trip with a quarter more in flight than fills the
@@ -396,6 +408,15 @@ fn a_bound_in_use_is_raised_faster_and_faster() {
         p.bbr.raise_slope(&p.w);
     }
     assert_eq!(p.bbr.up_step, MSS);
+    // As acknowledgments have it: by what they acknowledge, and faster with each round.
+    let (bound, rounds) = (p.bbr.model.inflight_hi, p.bbr.up_rounds);
+    let mut s = p.sample(RATE, p.w.cwnd - MSS);
+    s.newly = MSS;
+    p.bbr.up_rounds = 3;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::Up);
+    assert_eq!(p.bbr.model.inflight_hi, bound + MSS);
+    assert_eq!((p.bbr.up_rounds, rounds), (4, 30));
     // Without a bound there is nothing to raise.
     p.bbr.model.inflight_hi = u32::MAX;
     assert_eq!(used(&mut p, step), u32::MAX);
@@ -420,12 +441,23 @@ fn the_round_trip_is_probed_with_half_a_window() {
     p.round(RATE, BDP / 2);
     let begun = p.now;
     assert_eq!(p.bbr.probe_rtt_done, begun.after_us(200_000));
-    // The time is over, the round is not.
+    // The time is over, the round is not: of what was sent before nothing ends it.
     p.rest(200_000);
     assert_eq!((p.bbr.mode, p.w.cwnd), (Mode::ProbeRtt, BDP / 2));
+    let mut s = p.sample(RATE, BDP / 2);
+    s.prior = p.total - 1;
+    p.takes(s);
+    assert_eq!(p.bbr.mode, Mode::ProbeRtt);
+    p.bbr.filter_due = false;
     p.round(RATE, BDP / 2);
     assert_eq!((p.bbr.mode, p.w.cwnd), (Mode::Cruise, cwnd));
     assert_eq!(p.bbr.prior_cwnd, 0);
+    // What waits for the next probe begins anew, of the bandwidth and of the round trip.
+    assert!(p.bbr.filter_due && p.bbr.rounds == 0 && p.bbr.phase_at == p.now);
+    let mut s = p.sample(RATE, BDP / 2);
+    (s.now, s.rtt) = (p.now.after_us(5 * SECOND), RTT + 1);
+    p.takes(s);
+    assert_ne!(p.bbr.mode, Mode::ProbeRtt);
     // The round is over, the time is not.
     let mut p = Path::cruising();
     p.bbr.enter(Mode::ProbeRtt, p.now);
@@ -451,6 +483,9 @@ fn the_round_trip_is_probed_with_half_a_window() {
     p.bbr.enter(Mode::ProbeRtt, p.now);
     p.round(RATE, BDP);
     assert_eq!(p.w.cwnd, 40_000);
+    assert!(p.bbr.probe_rtt_done.is_never());
+    p.round(RATE, 40_000);
+    assert!(!p.bbr.probe_rtt_done.is_never());
 }
 
 /// What the connection recovers from, BBR is told with each acknowledgment, and that it is over.

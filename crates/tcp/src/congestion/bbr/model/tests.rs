@@ -128,6 +128,12 @@ fn the_bandwidth_is_the_maximum_of_two_cycles() {
     assert_eq!(m.max_bw(), 300, "450 was limited by the user");
     assert_eq!(take(&mut m, 300, true), 300);
     assert_eq!(take(&mut m, 700, true), 700);
+    // As much as the maximum is as good.
+    m.advance_bw_filter();
+    assert_eq!(take(&mut m, 300, false), 700);
+    assert_eq!(take(&mut m, 700, true), 700);
+    m.advance_bw_filter();
+    assert_eq!(m.max_bw(), 700);
     // A cycle without samples forgets nothing.
     m.advance_bw_filter();
     m.advance_bw_filter();

@@ -35,6 +35,14 @@ fn the_window_is_a_multiple_of_what_fills_the_path() {
     p.w.cwnd = 300_000;
     p.takes(p.sample(0, 0));
     assert_eq!(p.w.cwnd, 6 * MSS);
+    // A burst is what the pace allows in a millisecond, at most 64 KiB.
+    for (pace, burst) in [(7_654_321, 7_654), (100_000_000, 65_536)] {
+        p.w.cwnd = 300_000;
+        p.bbr.pacing_rate = pace;
+        let s = p.sample(0, 0);
+        p.bbr.set_window(&mut p.w, &s);
+        assert_eq!(p.w.cwnd, 3 * burst);
+    }
 }
 
 /// It grows by what is delivered and no faster: in Startup without a bound as long as the model
@@ -49,6 +57,21 @@ fn the_window_grows_by_what_is_delivered() {
     p.w.cwnd = 500_000;
     p.round(RATE, BDP);
     assert_eq!(p.w.cwnd, 500_000);
+    let most = p.bbr.model.bdp(200, &p.w) + p.bbr.model.extra();
+    for (cwnd, grown) in [(most - 1, most - 1 + 4_321), (most, most)] {
+        p.w.cwnd = cwnd;
+        s.total = p.total;
+        p.bbr.set_window(&mut p.w, &s);
+        assert_eq!(p.w.cwnd, grown);
+    }
+    // When Startup is over, up to what the model wants.
+    let mut p = Path::cruising();
+    let most = p.bbr.model.bdp(200, &p.w) + p.bbr.model.extra();
+    for (cwnd, grown) in [(20_000, 24_321), (most - 1, most)] {
+        p.w.cwnd = cwnd;
+        p.bbr.set_window(&mut p.w, &s);
+        assert_eq!(p.w.cwnd, grown);
+    }
     // So long nothing that is measured is believed.
     let mut p = Path::new();
     p.w.cwnd = 500_000;
