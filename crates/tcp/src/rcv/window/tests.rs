@@ -124,7 +124,7 @@ proptest! {
                 3 => _ = s.tcb.receive_room().confine(),
                 _ => _ = s.tcb.receive_room().grant(),
             }
-            let mut anew = s.tcb.rcv.clone();
+            let mut anew = s.tcb.rcv;
             anew.buffer.forget_advertised();
             let field = s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags);
             prop_assert_eq!(anew.advertise_window(&s.tcb.cfg, s.tcb.flags), field);

@@ -10,6 +10,8 @@ use crate::script::FIN;
 use crate::snd::MIN_MSS;
 use crate::{Congestion, ReceiveLimits};
 
+type Harm = fn(&mut Tcb);
+
 /// Why a connection in this state is refused, once harm was done to it.
 fn refused(state: State, harm: impl FnOnce(&mut Tcb)) -> &'static str {
     let mut s = Script::in_state(state);
@@ -54,7 +56,7 @@ fn what_contradicts_itself_is_refused() {
         let bytes = [0xff; RttEstimator::LEN];
         t.snd.rtt = RttEstimator::restore(&mut Reader::new(&bytes)).expect("numbers of any size");
     };
-    let harms: [(fn(&mut Tcb), &str); 4] = [
+    let harms: [(Harm, &str); 4] = [
         (|t| t.snd.set_up(1), "urgent beyond what was written"),
         (|t| t.rcv.consume(1), "read beyond what has come"),
         (|t| t.acks.sent(1), "acknowledged what has not come"),
