@@ -140,6 +140,22 @@ proptest! {
     }
 }
 
+/// The same at the beginning of a stream, where other combinations of the two numbers are alike.
+#[test]
+fn a_short_window_is_not_one_of_before() {
+    let mut s = Script::established();
+    s.tcb.settings().set_rcvbuf(20_000);
+    let _ = s.tcb.receive_room().confine();
+    let mut window = |nxt: i64, consumed| {
+        let at = s.tcb.rcv.nxt();
+        let _ = s.arrives(ACK, at, 0, (nxt - at) as u32);
+        s.tcb.set_rcv_consumed(consumed, s.now);
+        s.tcb.rcv.advertise_window(&s.tcb.cfg, s.tcb.flags)
+    };
+    assert_eq!(window(1_000, 2), 19_002);
+    assert_eq!(window(1_500, 500), 18_500, "the rest of it");
+}
+
 /// A connection with a buffer of a megabyte and a scaled window, which its peer knows of.
 fn wide() -> Script {
     let cfg = Config {
