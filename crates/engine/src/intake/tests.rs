@@ -17,6 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod last;
+
 /// A program whose engine has several workers would ask all of them.
 #[test]
 fn an_engine_has_one_worker_and_so_have_its_sessions() {
@@ -255,33 +257,6 @@ fn what_is_taken_late_is_done_in_the_next_turn() {
     world.turns(3);
     assert_eq!(served(&client.arena, channel, 1), 1);
     world.during(move |_| assert_eq!(server.receive(accepted, 5), b"hello"));
-}
-
-/// The next program on the channel gives its own questions the same tags.
-#[test]
-fn what_a_process_has_asked_last_is_answered_to_nobody() {
-    let (mut world, mut host, _) = quiet();
-    let (mut host, socket) = world.during(move |_| {
-        let socket = host.open(SocketKind::Datagram);
-        (host, socket)
-    });
-    let question = |tag| Request::Query {
-        socket,
-        tag,
-        waiter: None,
-        query: Query::TcpInfo,
-    };
-    let channel = host.channel.index() as u16;
-    for (tag, is_last) in [(101, false), (102, true)] {
-        host.channel.put(&question(tag)).unwrap();
-        host.channel.publish(&host.doorbell, false);
-        if is_last {
-            assert_eq!(world.engine.requests().take_last(0, channel), 1);
-        }
-        world.run_pending();
-        host.drain();
-        assert_eq!(host.done_with(tag).is_none(), is_last);
-    }
 }
 
 /// Two programs that have asked for something are no fewer than one.
