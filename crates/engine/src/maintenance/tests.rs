@@ -11,6 +11,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+mod unacknowledged;
+
 /// A second, in microseconds.
 const SECOND: u64 = 1_000_000;
 
@@ -653,48 +655,6 @@ fn a_process_that_nothing_tells_of_is_asked_after_and_watched_as_soon_as_that_ca
         let control = host.arena.control(channel.into());
         assert_eq!(control.state(), ChannelState::Free);
     }
-}
-
-/// All data is there, and its end is not: no session waits for that, and the engine does.
-#[test]
-fn a_private_engine_ends_when_the_other_end_knows_that_its_program_has_ended() {
-    let (a, b) = longshore_ports::memory::pair(&Default::default());
-    let mut one = Turned::with(|config| {
-        config.port = Box::new(a);
-        config.private = true;
-    });
-    let mut other = Turned::with(|config| {
-        config.port = Box::new(b);
-        config.addresses = vec!["10.0.0.2/24".parse().unwrap()];
-    });
-    let (mut client, socket, server) = during_both(&mut one, &mut other, |one, other| {
-        let (mut client, mut server) = (Host::new(one), Host::new(other));
-        let listener = server.listening("10.0.0.2:80");
-        let socket = client.open(SocketKind::Stream);
-        assert_eq!(client.connect(socket, "10.0.0.2:80".parse().unwrap()), 0);
-        let accepted = server.accept(listener).socket;
-        client.send(socket, &[7; 1_000], EdgeFlags::empty());
-        assert_eq!(server.receive(accepted, 1_000), [7; 1_000]);
-        client.wait("its acknowledgment", |c| {
-            (c.edges(socket)?.snd_acked == 1_000).then_some(())
-        });
-        (client, socket, server)
-    });
-    // The other engine hears nothing for a while.
-    client.close(socket);
-    leaves(&mut one, &mut client, 0);
-    for _ in 0..3 {
-        one.later(SECOND);
-        assert_eq!(one.prospect(), Prospect::GoesOn);
-    }
-    assert_eq!(one.engine.programs.sessions.iter().count(), 0);
-    let began = std::time::Instant::now();
-    while one.prospect() != Prospect::IsOver {
-        assert!(began.elapsed() < crate::testing::common::TIMEOUT);
-        one.later(SECOND / 10);
-        other.run_pending();
-    }
-    drop(server);
 }
 
 /// Of what its programs ask from then on, nothing is done, though they are still there.
