@@ -72,14 +72,7 @@ impl Attaching<'_> {
         let made = session.and_then(|(s, half)| s.make_eventfd(half, waiter));
         match made {
             Some(fd) => connection.answer(&Message::Eventfd { waiter, ask }, &[fd]),
-            None => return connection.answer(&Message::Refused(Refusal::NoResources), &[]),
-        }
-        // It is closed some time after its waiter was given back, also in a session that is parked.
-        if let Some(Membership { key, .. }) = connection.membership() {
-            let Maintenance {
-                stack, programs, ..
-            } = &mut self.maintenance;
-            programs.list_if_wanted(stack, key);
+            None => connection.answer(&Message::Refused(Refusal::NoResources), &[]),
         }
     }
 
