@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::Engine;
-use crate::testing::common::Host;
+use crate::testing::common::{Host, TIMEOUT};
 use crate::testing::{Member, Turned};
 use longshore_hostif::attach::{AttachError, dial, new_session, receive, send_as};
-use longshore_hostif::{ChannelState, Features, Query, Request, SocketKind};
-use longshore_ring::EventfdSignaler;
+use longshore_hostif::{ChannelState, Features, HostChannel, Query, Request, SocketKind};
+use longshore_ring::{Doorbell, EventfdSignaler};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why an engine does not do something.
 fn why<T>(asked: Result<T, AttachError>) -> Option<Refusal> {
@@ -79,6 +79,76 @@ fn asks(world: &mut Turned, versions: Versions, message: &Message) -> Message {
         send_as(&versions, connection.as_fd(), message, &[]).unwrap();
         receive(connection.as_fd()).unwrap().0
     })
+}
+
+/// Asks over a connection of its own, and the loop has not heard of it yet.
+fn unheard(world: &Turned, message: &Message) -> (OwnedFd, Event) {
+    let connection = dial(&world.path).unwrap();
+    send_as(&Versions::OURS, connection.as_fd(), message, &[]).unwrap();
+    let began = Instant::now();
+    loop {
+        if let Some(event) = world.engine.attach.inbox.take().pop() {
+            return (connection, event);
+        }
+        assert!(began.elapsed() < TIMEOUT, "waited for {message:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// A process joins a session by this token; what it is answered.
+fn joins(world: &mut Turned, token: Token, process: &Member) -> Message {
+    let (answers, event) = unheard(world, &Message::Join(token));
+    let Event::Join(token, versions, _, connection) = event else {
+        panic!("something else: {event:?}");
+    };
+    let event = Event::Join(token, versions, process.peer(), connection);
+    world.engine.attaching().handle(event);
+    receive(answers.as_fd()).unwrap().0
+}
+
+/// The loop would not know of its requests.
+#[test]
+fn a_session_whose_doorbell_cannot_be_watched_is_refused_and_kept_nowhere() {
+    let mut world = Turned::new();
+    let wanted = Message::NewSession(SessionOptions::default());
+    let (launcher, mut event) = unheard(&world, &wanted);
+    let Event::New(session, ..) = &mut event else {
+        panic!("something else: {event:?}");
+    };
+    session.0.doorbell = Doorbell::from_fd(tempfile::tempfile().unwrap().into());
+    world.engine.attaching().handle(event);
+    let answer = receive(launcher.as_fd()).unwrap().0;
+    assert_eq!(answer, Message::Refused(Refusal::NoResources));
+    assert!(world.engine.stack.endpoints.sessions.is_empty());
+    assert_eq!(world.engine.programs.sessions.iter().count(), 0);
+}
+
+/// Its parent has claimed that for it, and the engine has not looked there since.
+#[test]
+fn a_child_that_joins_has_the_channel_that_is_claimed_for_it() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let child = Member::unknown(&host, 3);
+    HostChannel::new(host.arena.clone(), 3).flag();
+    let answer = joins(&mut world, host.token, &child);
+    assert!(matches!(answer, Message::Welcome(3, _)), "{answer:?}");
+}
+
+#[test]
+fn the_end_of_a_process_that_has_joined_is_noticed() {
+    let mut world = Turned::new();
+    let [host] = world.programs();
+    let process = Member::alone();
+    let answer = joins(&mut world, host.token, &process);
+    assert!(matches!(answer, Message::Welcome(1, _)), "{answer:?}");
+    let living = |world: &Turned| {
+        let session = world.engine.programs.sessions.get(0).unwrap();
+        session.processes.living()
+    };
+    assert_eq!(living(&world), 2);
+    drop(process);
+    world.engine.maintenance().take_deaths(1);
+    assert_eq!(living(&world), 1);
 }
 
 #[test]

@@ -4,10 +4,12 @@
 use crate::lifetime::Prospect;
 use crate::{Config, Engine};
 use common::Host;
+use longshore_hostif::agent::Peer;
 use longshore_hostif::{ChannelState, Geometry, HostChannel, Loopback};
 use longshore_ports::memory::{MemoryConfig, MemoryPort, pair};
 use longshore_ports::{Capabilities, Port, PortCounters, PortError, RxMeta, TxFrame};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -261,7 +263,7 @@ impl Turned {
     }
 }
 
-/// A process beside a program's own, which has claimed a channel of its session.
+/// A process beside a program's own, which has claimed a channel of its session as a rule.
 pub(crate) struct Member(Child);
 
 impl Member {
@@ -280,14 +282,28 @@ impl Member {
         self.0.id()
     }
 
+    /// What the engine knows of it when it connects.
+    pub(crate) fn peer(&self) -> Peer {
+        let pidfd = pidfd_open(Pid::from_child(&self.0), PidfdFlags::empty());
+        Peer {
+            pid: self.id(),
+            pidfd: pidfd.ok(),
+        }
+    }
+
     /// One of which the engine has not heard.
     pub(crate) fn unknown(host: &Host, channel: u32) -> Self {
+        let member = Self::alone();
+        member.claims(host, channel);
+        member
+    }
+
+    /// One that has claimed no channel yet.
+    pub(crate) fn alone() -> Self {
         let mut command = Command::new("sleep");
         let (nothing, nowhere) = (Stdio::null(), Stdio::null());
         command.arg("1000").stdin(nothing).stdout(nowhere);
-        let member = Self(command.stderr(Stdio::null()).spawn().unwrap());
-        member.claims(host, channel);
-        member
+        Self(command.stderr(Stdio::null()).spawn().unwrap())
     }
 
     /// It claims a channel, and does not say so.
