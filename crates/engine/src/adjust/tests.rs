@@ -137,6 +137,14 @@ fn an_engine_answers_and_stops_by_its_handle() {
     assert_eq!(poll(&mut wakes, Some(&Timespec::default())), Ok(0));
 }
 
+/// Another look may have taken the order that it was woken for.
+#[test]
+fn an_engine_that_looks_for_orders_does_not_wait_for_one() {
+    let orders = Orders::new().unwrap();
+    let flags = rustix::fs::fcntl_getfl(orders.fd()).unwrap();
+    assert!(flags.contains(rustix::fs::OFlags::NONBLOCK));
+}
+
 #[test]
 fn orders_wait_in_turn_and_those_for_an_engine_that_is_gone_are_lost() {
     let orders = Orders::new().unwrap();
