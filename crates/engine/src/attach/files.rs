@@ -59,3 +59,66 @@ impl OfferedFiles {
 fn refuse(connection: &Connection) {
     connection.answer(&Message::Refused(Refusal::NoResources), &[]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attach::queue::queue;
+    use crate::attach::{Disposal, testing};
+    use crate::users::{Limits, Users};
+    use longshore_hostif::attach::receive;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::AsFd;
+
+    /// A connection, and the program's end of it.
+    fn connection() -> (Arc<Connection>, OwnedFd) {
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let (engines, programs) = socketpair(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let user = Users::new(Limits::of_one(64, 64)).get(0);
+        let disposal = Disposal::start().unwrap();
+        let connection = testing::connection(engines, user, &disposal);
+        (connection, programs)
+    }
+
+    /// How often the program is refused before its connection is closed.
+    fn refusals(program: &OwnedFd) -> usize {
+        let refused = Message::Refused(Refusal::NoResources);
+        let answers = std::iter::from_fn(|| receive(program.as_fd()).ok());
+        answers.filter(|(answer, _)| *answer == refused).count()
+    }
+
+    fn file() -> OwnedFd {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(10_000).unwrap();
+        file.into()
+    }
+
+    #[test]
+    fn what_is_not_one_file_is_refused() {
+        let (queue, inbox) = queue().unwrap();
+        let files = OfferedFiles::start(queue).unwrap();
+        let (connection, program) = connection();
+        let empty = tempfile::tempfile().unwrap().into();
+        for fds in [vec![], vec![file(), file()], vec![empty]] {
+            assert!(files.offer((fds, 1, connection.clone())).is_empty());
+        }
+        drop((files, connection));
+        assert_eq!(refusals(&program), 3);
+        assert!(inbox.take().is_empty());
+    }
+
+    /// The thread that checks them may be held up for as long as a file system likes.
+    #[test]
+    fn a_file_that_cannot_wait_to_be_checked_is_refused_and_given_back() {
+        let (send, waiting) = sync_channel(1);
+        let files = OfferedFiles(send);
+        let (connection, program) = connection();
+        let given_back = |ask| files.offer((vec![file()], ask, connection.clone())).len();
+        assert_eq!([1, 2].map(given_back), [0, 1]);
+        assert_eq!(waiting.recv().map(|(_, ask, _)| ask), Ok(1));
+        drop(waiting);
+        assert_eq!(given_back(3), 1);
+        drop(connection);
+        assert_eq!(refusals(&program), 2);
+    }
+}

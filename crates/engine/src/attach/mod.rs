@@ -16,6 +16,8 @@ mod listener;
 mod policy;
 mod queue;
 mod server;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use disposal::Disposal;
 use disposal::Dispose;

@@ -195,7 +195,7 @@ fn a_child_that_registers_has_its_channel_at_once() {
 
 /// A session has so many files, and no more.
 #[test]
-fn a_file_that_a_session_has_no_room_for_is_refused() {
+fn a_file_is_taken_if_the_session_has_room_for_it() {
     let mut world = Turned::new();
     let [host] = world.programs();
     let file = || {
@@ -203,20 +203,23 @@ fn a_file_that_a_session_has_no_room_for_is_refused() {
         file.set_len(10_000).unwrap();
         OwnedFd::from(file)
     };
+    let connection = host.connection.as_fd();
+    let offer = Message::File { ask: 1 };
+    let offers = |world: &mut Turned| {
+        world.during(|_| {
+            send_as(&Versions::OURS, connection, &offer, &[file().as_fd()]).unwrap();
+            receive(connection).unwrap().0
+        })
+    };
+    assert_eq!(offers(&mut world), offer);
     let half = world.engine.stack.endpoints.sessions.get_mut(0).unwrap();
     let lend = |half: &mut Half| {
         let file = OfferedFile::check(file()).unwrap();
         half.host.send.lend_file(file, 0).is_ok()
     };
-    assert!(lend(half));
     while lend(half) {}
-    let answer = world.during(move |_| {
-        let connection = host.connection.as_fd();
-        let offer = Message::File { ask: 1 };
-        send_as(&Versions::OURS, connection, &offer, &[file().as_fd()]).unwrap();
-        receive(connection).unwrap().0
-    });
-    assert_eq!(answer, Message::Refused(Refusal::NoResources));
+    let refused = Message::Refused(Refusal::NoResources);
+    assert_eq!(offers(&mut world), refused);
 }
 
 /// A program of a release that does not speak what the session does.

@@ -1,6 +1,7 @@
 //! The processes that may attach, what is read of them, and for how long they may be silent.
 
 use super::*;
+use crate::attach::testing::connection;
 use crate::testing::GEOMETRY;
 use longshore_hostif::attach::{dial, receive, send_as};
 use longshore_ring::EventfdSignaler;
@@ -400,15 +401,8 @@ fn sessions_of_other_users_have_no_files() {
     ] {
         let user = world.thread.users.get(uid);
         let fd = world.thread.connections[&0].fd.as_fd();
-        let connection = Connection {
-            fd: Dispose::new(fd.try_clone_to_owned().unwrap(), &world.thread.disposal),
-            number: 1,
-            _share: user.take_connection().unwrap(),
-            user,
-            speaks: Versions::OURS,
-            membership: std::sync::OnceLock::new(),
-            may_be_silent: std::sync::atomic::AtomicBool::new(true),
-        };
+        let fd = fd.try_clone_to_owned().unwrap();
+        let connection = connection(fd, user, &world.thread.disposal);
         let name = Name {
             token: Token([3; 16]),
             is_renewed: false,
@@ -416,7 +410,7 @@ fn sessions_of_other_users_have_no_files() {
         let wanted = SessionOptions::default();
         let made = world
             .thread
-            .new_session(name, &Arc::new(connection), &Versions::OURS, wanted);
+            .new_session(name, &connection, &Versions::OURS, wanted);
         let (_, half) = made.unwrap();
         let features = half.host.agreed().features;
         assert_eq!(features.contains(Features::FILES), has_files, "{uid}");
