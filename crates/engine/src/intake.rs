@@ -332,7 +332,7 @@ impl Requests<'_> {
         }
     }
 
-    fn take_from(&mut self, from: From) -> bool {
+    fn take_from(&mut self, from: From) {
         if let Some((s, half)) = self.programs.pair_mut(self.stack, from.session)
             && !half.host.channels.is_open(from.channel)
         {
@@ -344,7 +344,7 @@ impl Requests<'_> {
                 if has_reservation {
                     self.programs.schedule.soon(self.stack.now());
                 }
-                return false;
+                return;
             }
             let now = self.stack.now();
             self.programs.watch(from.session, from.channel, now);
@@ -353,29 +353,29 @@ impl Requests<'_> {
         self.stack.report_rest(from);
         // An answer must find room: otherwise the rest waits until the process has
         // taken what it has.
-        self.take_some(from, BATCH, Some(8))
+        self.take_some(from, BATCH, Some(8));
     }
 
     /// Takes all that a process published before it died or became another program,
-    /// however much that is; says how many requests. Answers that find no room have nobody to
-    /// read them.
+    /// however much that is and however long it takes; says how many requests. Answers that find no
+    /// room have nobody to read them.
     pub(crate) fn take_last(&mut self, session: u32, channel: u16) -> u32 {
         // One descriptor may say two things of its socket.
         let all = 2 * RING as u32;
-        let most = all + 1;
-        self.intake.share.left = most;
         let from = From { session, channel };
-        self.take_some(from, all, None);
+        let taken = self.take_some(from, all, None);
         self.stack.forget_unanswered(from);
-        most - self.intake.share.left
+        taken
     }
 
-    /// Takes at most `most` requests of one channel, while there is room for `room` completions, if
-    /// somebody reads them; says whether there were any.
-    fn take_some(&mut self, from: From, most: u32, room: Option<u32>) -> bool {
+    /// Takes at most `most` requests of one channel, while there is room for `room` completions and
+    /// the session has some of its share left; says how many. Where nobody reads completions any
+    /// more, the requests are the last ones, and are of no share.
+    fn take_some(&mut self, from: From, most: u32, room: Option<u32>) -> u32 {
         let mut taken = 0;
         while let Some(s) = self.stack.endpoints.sessions.get_mut(from.session) {
-            if taken == most || self.intake.share.left == 0 {
+            let has_share = room.is_none() || !self.intake.share.is_spent();
+            if taken == most || !has_share {
                 s.host.pending.flag_channel(from.channel);
                 break;
             }
@@ -396,7 +396,7 @@ impl Requests<'_> {
                 }
             };
             taken += 1;
-            self.intake.share.left -= 1;
+            self.intake.share.left = self.intake.share.left.saturating_sub(1);
             match Request::decode(&message) {
                 Ok(request) => self.do_request(from, &request, &immediate),
                 Err(_) => self.stack.endpoints.sessions.count_bad(from.session),
@@ -410,7 +410,7 @@ impl Requests<'_> {
                 s.stalled_for = SHORTEST_STALL;
             }
         }
-        taken != 0
+        taken
     }
 
     /// Has the stack do what a process asks, and does what is not the stack's: who may bind

@@ -47,3 +47,28 @@ fn all_that_a_process_has_asked_last_is_taken() {
     let taken = world.engine.requests().take_last(0, channel);
     assert_eq!(taken, 2 * RING as u32);
 }
+
+/// Nobody asks again for what is left then.
+#[test]
+fn what_a_process_has_asked_last_is_taken_whole_however_long_that_takes() {
+    let (mut world, mut host, _) = quiet();
+    for generation in 1..4 {
+        let socket = SocketId {
+            index: 0,
+            generation,
+        };
+        let nothing = Request::Close {
+            socket,
+            snd_edge: 0,
+            rcv_consumed: 0,
+            linger: None,
+        };
+        host.channel.put(&nothing).unwrap();
+    }
+    host.channel.publish(&host.doorbell, false);
+    // The turn has lasted as long as all requests may take.
+    std::thread::sleep(Duration::from_millis(2));
+    let channel = host.channel.index() as u16;
+    assert_eq!(world.engine.requests().take_last(0, channel), 3);
+    assert_eq!(world.engine.requests().take_last(0, channel), 0);
+}
