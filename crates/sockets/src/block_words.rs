@@ -28,8 +28,7 @@ pub mod host_bits {
     pub const OPTIONS_SHIFT: u32 = 7;
 }
 
-/// Bits that the host keeps in the lower half of a block's `more_bits`; the upper half is
-/// SO_PEEK_OFF's.
+/// Bits that the host keeps in a block's `more_bits`, below SO_PEEK_OFF's.
 pub mod more_bits {
     /// UDP_CORK is on.
     pub const CORKED: u64 = 1;
@@ -73,10 +72,16 @@ pub mod more_bits {
     pub const ADDRESS_ALONE: u64 = 1 << 32;
     /// It is bound to an address without a port, and the engine knows.
     pub const WITHOUT_PORT: u64 = 1 << 33;
+    /// What it sends to groups of IPv4 goes to the loopback (IP_MULTICAST_IF).
+    pub const GROUPS_BY_LOOPBACK: u64 = 1 << 34;
+    /// What it sends to groups of IPv6 does (IPV6_MULTICAST_IF).
+    pub const GROUPS6_BY_LOOPBACK: u64 = 1 << 35;
     /// From this bit on, what SO_TIMESTAMPING is set to (`posix` says how).
     pub const TIMESTAMPING_SHIFT: u32 = 16;
-    /// All of these bits, between which the two above stand.
+    /// All of these bits, between which BY_LOOPBACK and BY_LINK stand.
     pub const TIMESTAMPING: u64 = 0x7ff7 << TIMESTAMPING_SHIFT;
+    /// From this bit on, SO_PEEK_OFF's.
+    pub(crate) const PEEK_OFFSET_SHIFT: u32 = 36;
 }
 
 /// What the engine lets a stream hold unread, in units of what it is to be told of at once.

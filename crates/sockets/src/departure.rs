@@ -231,14 +231,16 @@ impl<'a> Datagrams<'a> {
         to: Option<SocketAddr>,
         departure: Departure,
     ) -> Result<DatagramRecord, SocketError> {
-        let own = match departure.from {
-            None => 0,
-            Some(ip) => self.place_of(ip.to_canonical())?,
-        };
+        let from = departure.from.map(|ip| self.place_of(ip.to_canonical()));
+        let from = from.transpose()?;
         let block = self.socket.block();
         let to = to.or_else(|| block.peer().get());
         let Some(to) = to else {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
+        };
+        let own = match from {
+            Some(place) => place,
+            None => self.place_by_loopback(to.ip().to_canonical()).unwrap_or(0),
         };
         if self.socket.addresses().is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
             return Err(SocketError::Refused(Errno::AFNOSUPPORT));
@@ -361,6 +363,19 @@ impl<'a> Datagrams<'a> {
             && self.socket.host.routes().has_narrow_paths()
             && self.socket.block().peer().get() == Some(to)
             && self.socket.host.routes().owner_of(to) == Owner::Engine
+    }
+
+    /// The place of the loopback address from which something to the group `to` leaves, if it is the
+    /// loopback's: it stays within the host.
+    fn place_by_loopback(self, to: IpAddr) -> Option<u8> {
+        let (chosen, own) = match to {
+            IpAddr::V4(_) => (more_bits::GROUPS_BY_LOOPBACK, Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(_) => (more_bits::GROUPS6_BY_LOOPBACK, Ipv6Addr::LOCALHOST.into()),
+        };
+        let by_loopback = self.socket.more_bits() & (chosen | more_bits::BY_LOOPBACK) != 0;
+        (to.is_multicast() && by_loopback)
+            .then(|| self.socket.host.routes().own_place(own))
+            .flatten()
     }
 
     fn place_of(self, own: IpAddr) -> Result<u8, SocketError> {

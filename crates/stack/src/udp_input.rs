@@ -209,6 +209,8 @@ impl UdpInput<'_> {
         let to = envelope.local.ip();
         let to_group = self.responder.link.addresses.is_for_all(to);
         let own = match to {
+            // On the loopback it is the sender's.
+            _ if to_group && envelope.remote.ip().is_loopback() => Some(envelope.remote.ip()),
             to if to_group => self.responder.link.addresses.source_for_all(to),
             to => Some(to),
         };

@@ -291,7 +291,95 @@ static void chosen_in_vain(void) {
   FAILS(setsockopt(fd, IPPROTO_IPV6, UNICAST_IF6, &link, sizeof link), ENOPROTOOPT);
 }
 
+#define GROUP "239.77.9.1"
+
+/* Joins the group on the loopback in one of several ways. */
+static void join_there(int fd, int how) {
+  struct ip_mreqn m = {.imr_multiaddr = address(GROUP, 0).sin_addr};
+  struct group_req r = {.gr_interface = if_nametoindex(LO)};
+  struct sockaddr_in group = address(GROUP, 0);
+  memcpy(&r.gr_group, &group, sizeof group);
+  if (how == 0)
+    m.imr_address = address(LOOPBACK, 0).sin_addr;
+  else
+    m.imr_ifindex = if_nametoindex(LO);
+  SYS(how == 2 ? setsockopt(fd, IPPROTO_IP, MCAST_JOIN_GROUP, &r, sizeof r)
+               : setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m));
+}
+
+/* Has what is sent to groups go there in one of several ways. */
+static void send_there(int fd, int how) {
+  struct ip_mreqn m = {.imr_ifindex = if_nametoindex(LO)};
+  struct in_addr ip = address(LOOPBACK, 0).sin_addr;
+  if (how == 0)
+    SYS(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &ip, sizeof ip));
+  if (how == 1)
+    SYS(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &m, sizeof m));
+  if (how == 2)
+    bind_to(fd, LO);
+}
+
+/* One of the far end that is in the group on its link. */
+static int far_member(int port) {
+  int fd = far_socket(SOCK_DGRAM);
+  struct ip_mreqn m = {.imr_multiaddr = address(GROUP, 0).sin_addr};
+  m.imr_address = address(far_ip(), 0).sin_addr;
+  SYS(far_option(fd, SOL_SOCKET, SO_REUSEADDR, 1));
+  SYS(far_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0));
+  SYS(far_bind(fd, address("0.0.0.0", port)));
+  SYS(syscall(SYS_setsockopt, fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof m));
+  return fd;
+}
+
+/* What is sent to a group there comes to its members there, and does not leave the host. It is from
+ * the loopback's address if that was named; otherwise Linux has it from another of the host's. */
+static void groups_on_the_loopback(void) {
+  for (int i = 0; i < 2 * 3 * 3; i++) {
+    int to = SYS(socket(AF_INET, SOCK_DGRAM, 0)), fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+    struct sockaddr_in any = address("0.0.0.0", 0);
+    set(to, SOL_SOCKET, SO_REUSEADDR, 1);
+    SYS(bind(to, A(any)));
+    int connected = i / 9, far = far_in_kernel() ? far_member(port_of(to)) : -1;
+    struct sockaddr_in group = address(GROUP, port_of(to)), from;
+    socklen_t n = sizeof from;
+    char buf[8];
+    join_there(to, i % 3);
+    send_there(fd, i / 3 % 3);
+    if (connected)
+      SYS(connect(fd, A(group)));
+    IS(connected ? send(fd, "a", 1, 0) : sendto(fd, "a", 1, 0, A(group)), 1);
+    IS(ready(to, POLLIN, 10000), POLLIN);
+    IS(recvfrom(to, buf, sizeof buf, 0, (struct sockaddr *)&from, &n), 1);
+    OK(from.sin_addr.s_addr == htonl(INADDR_LOOPBACK) ||
+       (i / 3 % 3 != 0 && from.sin_addr.s_addr == address(my_ip(), 0).sin_addr.s_addr));
+    if (far >= 0) {
+      sleep_ms(20);
+      FAILS(syscall(SYS_recvfrom, far, buf, sizeof buf, MSG_DONTWAIT, 0, 0), EAGAIN);
+      SYS(syscall(SYS_close, far));
+    }
+    SYS(close(to));
+    SYS(close(fd));
+  }
+}
+
+/* A membership is the same however its interface is named. */
+static void a_group_is_joined_once_on_the_loopback(void) {
+  int fd = SYS(socket(AF_INET, SOCK_DGRAM, 0));
+  struct ip_mreqn by_index = {.imr_multiaddr = address(GROUP, 0).sin_addr};
+  struct ip_mreq by_address = {by_index.imr_multiaddr, address(LOOPBACK, 0).sin_addr};
+  by_index.imr_ifindex = if_nametoindex(LO);
+  for (int i = 0; i < 2; i++) {
+    SYS(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_address, sizeof by_address));
+    FAILS(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &by_index, sizeof by_index), EADDRINUSE);
+    SYS(setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &by_index, sizeof by_index));
+    FAILS(setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &by_address, sizeof by_address),
+          EADDRNOTAVAIL);
+  }
+}
+
 const struct check CHECKS[] = {
+    {"groups_on_the_loopback", groups_on_the_loopback},
+    {"a_group_is_joined_once_on_the_loopback", a_group_is_joined_once_on_the_loopback},
     {"streams_by_the_loopback", streams_by_the_loopback},
     {"datagrams_by_the_loopback", datagrams_by_the_loopback},
     {"both_versions", both_versions},

@@ -789,7 +789,38 @@ static void peek_offset_is_set_before(void) {
   IS(buf[0], 'c');
 }
 
+/* Whether a port was asked for, and what the offset is, are two things, whichever is set first. */
+static void peek_offset_beside_a_bind(void) {
+  static const int OFFSETS[] = {-1, 0, 1, 2, 5};
+  int listener = far_listener(16);
+  for (int i = 0; i < 2 * 2 * 5; i++) {
+    int first = i & 1, alone = i >> 1 & 1, offset = OFFSETS[i / 4];
+    int mine = SYS(socket(AF_INET, SOCK_STREAM, 0));
+    struct sockaddr_in here = address(my_ip(), 0), there = far_name(listener);
+    if (first)
+      set(mine, SOL_SOCKET, SO_PEEK_OFF, offset);
+    if (alone)
+      set(mine, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    SYS(bind(mine, A(here)));
+    if (!first)
+      set(mine, SOL_SOCKET, SO_PEEK_OFF, offset);
+    SYS(connect(mine, A(there)));
+    int far = far_accept(listener);
+    IS(option(mine, SOL_SOCKET, SO_PEEK_OFF), offset);
+    IS(option(mine, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), alone);
+    send_all(far, "abcdefgh", 8);
+    IS(ready(mine, POLLIN, 5000), POLLIN);
+    char what[] = {'a' + (offset > 0 ? offset : 0), 0};
+    peeks(mine, what, offset < 0 ? -1 : offset + 1);
+    set(mine, SOL_SOCKET, SO_PEEK_OFF, -1);
+    IS(option(mine, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), alone);
+    SYS(close(mine));
+    SYS(close(far));
+  }
+}
+
 const struct check CHECKS[] = {
+    {"peek_offset_beside_a_bind", peek_offset_beside_a_bind},
     {"peek_offset_of_a_stream", peek_offset_of_a_stream},
     {"peek_offset_of_datagrams", peek_offset_of_datagrams},
     {"peek_offset_is_set_before", peek_offset_is_set_before},

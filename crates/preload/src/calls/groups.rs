@@ -8,19 +8,17 @@
 
 use crate::calls::{borrow, refused};
 use crate::fds::{self, Entry};
+use crate::options::device::{self, LOOPBACK};
 use crate::user::In;
 use crate::{decide, place, real, vectors};
 use libc::{c_int, c_void, socklen_t};
 use longshore_hostif::Owner;
 use longshore_posix::options::known::{MCAST_JOIN_GROUP, MCAST_LEAVE_GROUP};
-use longshore_sockets::{Host, Socket, SocketError};
+use longshore_sockets::{Host, Socket, SocketError, more_bits};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Where the group stands in a `group_req`.
 const GROUP_AT: usize = 8;
-/// The index of the loopback interface in each namespace.
-const LOOPBACK: u32 = 1;
-
 /// Which interface the program names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interface {
@@ -116,7 +114,7 @@ impl Wish {
 }
 
 impl Interface {
-    /// Whether it is the engine's link, which it is if none is named.
+    /// Whether it is one of the engine's, which it is if none is named.
     pub(super) fn is_engines(self, host: &Host) -> bool {
         match self {
             Self::Any => true,
@@ -128,7 +126,15 @@ impl Interface {
             Self::Address(ip) => {
                 host.routes().owner_of_local(SocketAddr::new(ip.into(), 0)) == Owner::Engine
             }
-            Self::Index(index) => index == host.routes().link_scope(),
+            Self::Index(index) => device::is_engines(host, index),
+        }
+    }
+
+    fn is_loopback(self) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Address(ip) => ip.is_loopback(),
+            Self::Index(index) => index == LOOPBACK,
         }
     }
 }
@@ -164,7 +170,7 @@ pub(crate) fn set(
         Wish::Send(interface) => {
             return interface.is_engines(host).then(|| {
                 keep(fd, (level, name), bytes);
-                Ok(())
+                note_loopback(fd, entry, level, interface.is_loopback())
             });
         }
     };
@@ -174,6 +180,26 @@ pub(crate) fn set(
     }
     let socket = engines(fd, entry);
     Some(socket.and_then(|socket| socket.datagrams().change_group(group, join)))
+}
+
+/// Notes whether what the socket sends to groups goes to the loopback. One that is to do so is the
+/// engine's from then on.
+fn note_loopback(
+    fd: c_int,
+    entry: Entry,
+    level: c_int,
+    by_loopback: bool,
+) -> Result<(), SocketError> {
+    let bit = match level {
+        libc::IPPROTO_IP => more_bits::GROUPS_BY_LOOPBACK,
+        _ => more_bits::GROUPS6_BY_LOOPBACK,
+    };
+    match (by_loopback, entry) {
+        (true, _) => engines(fd, entry)?.set_more_bits(bit),
+        (false, Entry::Undecided(_)) => {}
+        (false, _) => engines(fd, entry)?.clear_more_bits(bit),
+    }
+    Ok(())
 }
 
 /// The interface of the engine's that `bytes` name is kept by the kernel's socket, which

@@ -6,15 +6,25 @@
 
 use super::{Known, int, read_back, set_by_program};
 use libc::c_int;
-use longshore_hostif::Interface;
+use longshore_hostif::{Interface, Loopback};
 use longshore_posix::options::known::{
     DATAGRAM_INTERFACE, INTERFACE, UNICAST_INTERFACE, UNICAST_INTERFACE6,
 };
-use longshore_sockets::{Socket, more_bits};
+use longshore_sockets::{Host, Socket, more_bits};
 use std::net::{IpAddr, SocketAddr};
 
 /// The number of the loopback interface in each network namespace.
 pub(crate) const LOOPBACK: u32 = 1;
+
+/// Whether the engine has the interface of this number: its link, or the loopback, if it has the
+/// addresses of that.
+pub(crate) fn is_engines(host: &Host, index: u32) -> bool {
+    let routes = host.routes();
+    index == routes.link_scope()
+        || (index == LOOPBACK
+            && routes.loopback() == Loopback::Engine
+            && host.distinguishes_interfaces())
+}
 
 /// The engine's interface of this number of the kernel's; of its numbers a socket of the engine has
 /// that of the loopback and that of the link alone.
@@ -93,7 +103,11 @@ fn value_of(fd: c_int, set: u32, known: &Known) -> c_int {
 fn is_on_other(to: SocketAddr, interface: Interface) -> bool {
     match interface {
         Interface::Any => false,
-        Interface::Loopback => !to.ip().to_canonical().is_loopback(),
+        // A group is on each.
+        Interface::Loopback => {
+            let to = to.ip().to_canonical();
+            !to.is_loopback() && !to.is_multicast()
+        }
         Interface::Link => to.ip().to_canonical().is_loopback(),
     }
 }

@@ -1,16 +1,18 @@
 //! SO_PEEK_OFF: where calls with MSG_PEEK begin to look, in bytes behind what was read. It
 //! moves on with each such call, and back with what is read, as Linux has it (socket(7)).
 //!
-//! It stands in the upper half of the word of [`more_bits`](crate::block_words::more_bits), one
+//! It stands in the upper bits of the word of [`more_bits`](crate::block_words::more_bits), one
 //! more than it is, and 0 while it is off.
 
+use crate::block_words::more_bits::PEEK_OFFSET_SHIFT as SHIFT;
 use crate::holds::Socket;
+use longshore_hostif::STREAM_MAX;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SHIFT: u32 = u32::BITS;
-const LOWER: u64 = u32::MAX as u64;
-/// The largest that Linux keeps.
-const MOST: u64 = i32::MAX as u64;
+const LOWER: u64 = (1 << SHIFT) - 1;
+/// The largest that is kept. Linux keeps larger ones, up to 2^31 - 1: nothing lies there.
+const MOST: u64 = (u64::MAX >> SHIFT) - 1;
+const _: () = assert!(STREAM_MAX <= MOST);
 
 fn decode(word: u64) -> Option<u32> {
     ((word >> SHIFT) as u32).checked_sub(1)
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_offset_leaves_the_bits_beside_it_alone() {
-        let bits = 0x1ff;
+        let bits = LOWER;
         assert_eq!(decode(bits), None);
         for offset in [0, 1, MOST] {
             let word = encode(bits, Some(offset));
@@ -87,5 +89,42 @@ mod tests {
             assert_eq!(encode(word, None), bits);
         }
         assert_eq!(decode(encode(0, Some(u64::MAX))), Some(MOST as u32));
+    }
+
+    /// All that the host keeps of a socket stands below it.
+    #[test]
+    fn no_other_bit_is_among_those_of_the_offset() {
+        use crate::block_words::more_bits::*;
+        let others = [
+            CORKED,
+            UNFINISHED,
+            TIMESTAMP,
+            TIMESTAMP_NS,
+            DROPS,
+            DESTINATION,
+            DESTINATION6,
+            LEFT,
+            ZERO_COPY,
+            ASKS_FOR_ERRORS,
+            IS_TAKEN,
+            IS_SPENT,
+            HAS_LISTENED,
+            IS_REPLACED,
+            V6_ONLY,
+            LAST_ARRIVAL,
+            BY_LOOPBACK,
+            BY_LINK,
+            ADDRESS_ALONE,
+            GROUPS_BY_LOOPBACK,
+            GROUPS6_BY_LOOPBACK,
+            WITHOUT_PORT,
+            TIMESTAMPING,
+        ];
+        let mut all = 0;
+        for bits in others {
+            assert_eq!(bits & all, 0, "{bits:x}");
+            all |= bits;
+        }
+        assert_eq!(all & !LOWER, 0);
     }
 }

@@ -183,8 +183,9 @@ impl DatagramSender<'_> {
             if self.link.comes_back(addresses, record.looped) {
                 self.send_datagram(NextHop::Local, addresses, chosen, ports, payload);
             }
-            // Without a hop it stays with us.
-            if chosen.service.ttl == 0 {
+            // Without a hop it stays with us, as does what is sent on the loopback (RFC 1122 section
+            // 3.2.1.3 g).
+            if chosen.service.ttl == 0 || addresses.from().is_loopback() {
                 return true;
             }
         }

@@ -3,9 +3,11 @@
 
 use super::off_path::GEOMETRY;
 use super::single::{CLIENT, Single};
+use super::streams::copy_out;
 use crate::counters::EngineDrop;
 use longshore_hostif::{
-    Completion, DatagramRecord, Edges, Geometry, OptionName, Request, SocketId, SocketKind,
+    Completion, DATAGRAM_HEADER, DatagramRecord, Edges, Geometry, OptionName, Request, SocketId,
+    SocketKind, loopback_place,
 };
 use longshore_testbed::packets::{HOPS, ipv4};
 use longshore_wire::ipv4::{HEADER_LEN, protocol};
@@ -348,4 +350,38 @@ fn what_is_sent_to_a_group_comes_back() {
         sends(&mut single, [10, 0, 0, 255].into(), false),
         (true, true)
     );
+}
+
+/// What is sent to a group from the loopback's address comes to members, of which each is told that it
+/// came there, and does not leave the host (RFC 1122 section 3.2.1.3 g).
+#[test]
+fn what_is_sent_to_a_group_on_the_loopback_stays() {
+    let mut single = Single::with_loopback(&["10.0.0.1/24"], GEOMETRY);
+    let socket = member(&mut single);
+    change(&mut single, socket, GROUP, true);
+    let sender = single.bind(SocketKind::Datagram, 91);
+    single.turn();
+    single.packets();
+    single.discard_completions();
+    let own = loopback_place(Ipv4Addr::LOCALHOST.into()).expect("it has a place");
+    let record = DatagramRecord {
+        own,
+        looped: true,
+        ..DatagramRecord::new(2, SocketAddr::new(GROUP.into(), PORT).into())
+    };
+    let mut bytes = record.encode().to_vec();
+    bytes.extend(b"hi");
+    bytes.resize(record.span() as usize, 0);
+    single.write(sender, 0, &bytes);
+    single.turn();
+    single.stack.take_own_packets();
+    single.turn();
+    assert!(single.packets().is_empty());
+    assert_eq!(reached(&mut single, &[socket]), [true]);
+    let mut header = [0; DATAGRAM_HEADER];
+    copy_out(&single.arena, socket.index, 0, &mut header);
+    let record = DatagramRecord::decode(&header);
+    assert!(record.to_group && record.own == own);
+    let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 91);
+    assert_eq!(record.peer.get(), Some(from));
 }

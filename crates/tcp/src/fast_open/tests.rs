@@ -324,7 +324,7 @@ fn what_was_written_before_the_handshake_outlives_the_program() {
     s.sent();
     s.writes(100);
     s.tcb.close(s.now);
-    assert_eq!(s.tcb.state(), State::Closed);
+    assert_eq!((s.tcb.state(), s.tcb.error()), (State::Closed, None));
     s.silent();
 }
 

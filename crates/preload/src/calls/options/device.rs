@@ -6,13 +6,12 @@
 use crate::calls::interfaces::is_there;
 use crate::calls::refused;
 use crate::fds::Entry;
-use crate::options::device::LOOPBACK;
+use crate::options::device::is_engines;
 use crate::user::{In, Text};
 use crate::{decide, place, vectors};
 use libc::{IPPROTO_IPV6 as IP6, SOL_SOCKET, c_int, c_void, in6_pktinfo, socklen_t};
-use longshore_hostif::Loopback;
 use longshore_posix::options::known::{SO_BINDTOIFINDEX, UNICAST_INTERFACE, UNICAST_INTERFACE6};
-use longshore_sockets::{Host, SocketError};
+use longshore_sockets::SocketError;
 use std::ffi::CStr;
 
 unsafe extern "C" {
@@ -79,16 +78,6 @@ fn unicast_index(value: In<'_, c_void>, len: socklen_t) -> u32 {
         return 0;
     }
     u32::from_be(value.cast().get().unwrap_or(0))
-}
-
-/// Whether the engine has the interface of this number: its link, or the loopback, if it has the
-/// addresses of that.
-fn is_engines(host: &Host, index: u32) -> bool {
-    let routes = host.routes();
-    index == routes.link_scope()
-        || (index == LOOPBACK
-            && routes.loopback() == Loopback::Engine
-            && host.distinguishes_interfaces())
 }
 
 /// The number of the interface in a `struct in6_pktinfo`; 0 if there is none in it, or it is too short.

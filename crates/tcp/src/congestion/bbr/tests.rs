@@ -438,7 +438,9 @@ fn the_round_trip_is_probed_with_half_a_window() {
     // What was in flight has to arrive first.
     p.round(RATE, BDP / 2 + 1);
     assert!(p.bbr.probe_rtt_done.is_never());
-    p.round(RATE, BDP / 2);
+    let mut s = p.sample(RATE, BDP / 2);
+    s.prior = 0;
+    p.takes(s);
     let begun = p.now;
     assert_eq!(p.bbr.probe_rtt_done, begun.after_us(200_000));
     // The time is over, the round is not: of what was sent before nothing ends it.
@@ -486,6 +488,22 @@ fn the_round_trip_is_probed_with_half_a_window() {
     assert!(p.bbr.probe_rtt_done.is_never());
     p.round(RATE, 40_000);
     assert!(!p.bbr.probe_rtt_done.is_never());
+}
+
+/// Section 5.5.5: the bandwidth is the maximum of this cycle and the last; a cycle begins in the
+/// round after a probe.
+#[test]
+fn a_cycle_later_the_bandwidth_of_the_last_is_forgotten() {
+    let mut p = Path::cruising();
+    p.round(2 * RATE, BDP);
+    for expected in [2 * RATE, RATE] {
+        p.bbr.start_down(p.now);
+        for _ in 0..3 {
+            p.round(RATE, BDP);
+            assert!(!p.bbr.filter_due);
+            assert_eq!(p.bbr.model.max_bw(), expected);
+        }
+    }
 }
 
 /// What the connection recovers from, BBR is told with each acknowledgment, and that it is over.
