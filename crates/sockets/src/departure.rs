@@ -238,10 +238,8 @@ impl<'a> Datagrams<'a> {
         let Some(to) = to else {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         };
-        let own = match from {
-            Some(place) => place,
-            None => self.place_by_loopback(to.ip().to_canonical()).unwrap_or(0),
-        };
+        let by_loopback = self.place_by_loopback(to.ip().to_canonical());
+        let own = by_loopback.or(from).unwrap_or(0);
         if self.socket.addresses().is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
             return Err(SocketError::Refused(Errno::AFNOSUPPORT));
         }
