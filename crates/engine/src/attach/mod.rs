@@ -84,7 +84,8 @@ impl Connection {
         self.may_be_silent.store(true, Ordering::Release);
     }
 
-    fn may_be_silent(&self) -> bool {
+    /// Whether it may be.
+    pub(crate) fn may_be_silent(&self) -> bool {
         self.may_be_silent.load(Ordering::Acquire)
     }
 }

@@ -106,6 +106,21 @@ fn joins(world: &mut Turned, token: Token, process: &Member) -> Message {
     receive(answers.as_fd()).unwrap().0
 }
 
+/// It has nothing more to say: its program joins by connections of its own.
+#[test]
+fn who_has_asked_for_a_session_may_be_silent_once_it_has_that() {
+    let mut world = Turned::new();
+    let wanted = Message::NewSession(SessionOptions::default());
+    let (_launcher, event) = unheard(&world, &wanted);
+    let Event::New(_, _, connection) = &event else {
+        panic!("something else: {event:?}");
+    };
+    let connection = connection.clone();
+    assert!(!connection.may_be_silent());
+    world.engine.attaching().handle(event);
+    assert!(connection.may_be_silent());
+}
+
 /// The loop would not know of its requests.
 #[test]
 fn a_session_whose_doorbell_cannot_be_watched_is_refused_and_kept_nowhere() {
