@@ -50,6 +50,41 @@ static void reserved_ports_are_not_given(void) {
   }
 }
 
+/* Where the kernel serves all interfaces beside the stack under test, no port is given that something
+ * of the kernel's has: who has bound to all addresses, or listens without, is reached by the loopback,
+ * too. */
+static void a_port_that_something_else_has_is_not_given(void) {
+  struct sockaddr_in taken = address("0.0.0.0", 40200), any = address("0.0.0.0", 0);
+  struct sockaddr_in there = address("127.0.0.1", 40201), unserved = unserved_address();
+  struct linger at_once = {.l_onoff = 1};
+  if (!far_in_kernel())
+    return;
+  for (int i = 0; i < 4 * 6; i++) {
+    int how = i % 4, kind = how == 3 ? SOCK_DGRAM : SOCK_STREAM;
+    int other = far_socket(kind), fd = with(kind, 0);
+    SYS(far_bind(other, taken));
+    if (how == 2)
+      FAILS(connect(fd, A(unserved)), ECONNREFUSED);
+    give("40200 40201", "\n");
+    if (how & 1)
+      SYS(bind(fd, A(any)));
+    if (kind == SOCK_STREAM)
+      SYS(listen(fd, 8));
+    give("32768 60999", "\n");
+    IS(port_of(fd), 40201);
+    if (kind == SOCK_STREAM) {
+      int client = with(kind, 0);
+      SYS(connect(client, A(there)));
+      int accepted = SYS(accept(fd, NULL, NULL));
+      SYS(setsockopt(accepted, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+      SYS(close(accepted));
+      SYS(close(client));
+    }
+    SYS(close(fd));
+    SYS(syscall(SYS_close, other));
+  }
+}
+
 static void reserved_ports_are_not_given_to_those_who_connect(void) {
   int listener = my_listener(8);
   struct sockaddr_in to = name_of(listener);
@@ -326,6 +361,7 @@ static void bound_without_a_port_in_ipv6(void) {
 }
 
 const struct check CHECKS[] = {
+    {"a_port_that_something_else_has_is_not_given", a_port_that_something_else_has_is_not_given},
     {"reserved_ports_are_not_given", reserved_ports_are_not_given},
     {"reserved_ports_are_not_given_to_those_who_connect",
      reserved_ports_are_not_given_to_those_who_connect},

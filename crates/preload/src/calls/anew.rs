@@ -1,7 +1,7 @@
 //! Sockets that Linux uses again where the engine makes a new one: after an attempt to connect
 //! that has failed, and after a listener was shut down.
 
-use crate::calls::beside::bind_beside;
+use crate::calls::beside::{Beside, OTHER_PORTS, bind_beside};
 use crate::{decide, epoll};
 use libc::c_int;
 use longshore_hostif::SocketState;
@@ -57,14 +57,23 @@ pub(crate) fn to_listen(fd: c_int, socket: Socket) -> Result<Socket, SocketError
     } else {
         socket
     };
-    bind_unbound(&socket)?;
-    if let Some(local) = socket.addresses().local()
-        && socket.state() == SocketState::Open
-        && !socket.is_datagram()
-    {
-        bind_beside(fd, &socket, local);
+    let mut socket = socket;
+    let is_chosen = is_new(&socket) && !socket.addresses().is_bound();
+    let mut more_tries = if is_chosen { OTHER_PORTS } else { 0 };
+    loop {
+        bind_unbound(&socket)?;
+        let local = socket.addresses().local().filter(|_| is_new(&socket));
+        let Some(local) = local else {
+            return Ok(socket);
+        };
+        let beside = bind_beside(fd, &socket, local);
+        if beside != Beside::InUse || more_tries == 0 {
+            beside.settle(local.port());
+            return Ok(socket);
+        }
+        more_tries -= 1;
+        socket = begin_anew(fd, socket)?;
     }
-    Ok(socket)
 }
 
 /// Binds a stream that is new and not bound to a port of the engine's choice, at the address that

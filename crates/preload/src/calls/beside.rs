@@ -14,25 +14,55 @@ use std::net::SocketAddr;
 /// `IP_LOCAL_PORT_RANGE` of linux/in.h: Linux 6.3 has it.
 const LOCAL_PORT_RANGE: c_int = 51;
 
-/// What has been bound to `local` on the engine, and is registered with epoll already, is bound on
-/// the kernel beside it, if that is for all interfaces.
-pub(super) fn bind_beside(fd: c_int, socket: &Socket, local: SocketAddr) {
-    if !decide::is_for_all(socket, local) {
-        return;
-    }
-    let was_there = socket.has_kernel_side();
-    bind_on_kernel(fd, socket, local);
-    if !was_there && socket.has_kernel_side() {
-        epoll::enter_kernel(socket);
+/// How many other ports are tried where the program has named none, and something of the kernel's has
+/// the one that the engine has chosen: on Linux alone it would not be chosen.
+pub(super) const OTHER_PORTS: u32 = 16;
+
+/// What became of the kernel's half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Beside {
+    /// It has the port, or is to have none, or the kernel refuses it, which was said.
+    Settled,
+    /// Something else has the port there.
+    InUse,
+}
+
+impl Beside {
+    /// No other port is tried.
+    pub(super) fn settle(self, port: u16) {
+        if self == Self::InUse {
+            decide::port_is_the_engines_alone(port, libc::EADDRINUSE);
+        }
     }
 }
 
+/// What has been bound to `local` on the engine, and is registered with epoll already, is bound on
+/// the kernel beside it, if that is for all interfaces.
+pub(super) fn bind_beside(fd: c_int, socket: &Socket, local: SocketAddr) -> Beside {
+    if !decide::is_for_all(socket, local) {
+        return Beside::Settled;
+    }
+    let was_there = socket.has_kernel_side();
+    let beside = bind_on_kernel(fd, socket, local);
+    if !was_there && socket.has_kernel_side() {
+        epoll::enter_kernel(socket);
+    }
+    beside
+}
+
 /// Binds the kernel socket beside a socket of the engine.
-pub(super) fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) {
+pub(super) fn bind_on_kernel(fd: c_int, socket: &Socket, local: SocketAddr) -> Beside {
     if is_bound_to(fd, socket, local) {
         socket.set_host_bits(host_bits::KERNEL_TOO);
-    } else {
-        decide::port_is_the_engines_alone(local.port(), last_error().errno());
+        return Beside::Settled;
+    }
+    match last_error().errno() {
+        libc::EADDRINUSE => Beside::InUse,
+        errno => {
+            decide::port_is_the_engines_alone(local.port(), errno);
+            Beside::Settled
+        }
     }
 }
 

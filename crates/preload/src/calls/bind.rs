@@ -1,7 +1,7 @@
 //! `bind`.
 
 use crate::address::{self, Given};
-use crate::calls::beside::{bind_beside, bind_on_kernel};
+use crate::calls::beside::{Beside, OTHER_PORTS, bind_beside, bind_on_kernel};
 use crate::calls::{anew, answer, guard, refused};
 use crate::fds::{self, Entry, Undecided};
 use crate::user::In;
@@ -65,21 +65,30 @@ pub(crate) fn bind_on_engine(
     undecided: Undecided,
     local: SocketAddr,
 ) -> Result<Socket, SocketError> {
-    let socket = decide::to_engine(fd, undecided)?;
-    match socket.addresses().bind(local) {
-        Ok(bound) => {
-            note_version(fd, &socket, local);
-            // Without a port, there is nothing beside it yet.
-            if bound.port() != 0 && decide::is_for_all(&socket, local) {
-                bind_on_kernel(fd, &socket, SocketAddr::new(local.ip(), bound.port()));
+    let mut more_tries = if local.port() == 0 { OTHER_PORTS } else { 0 };
+    loop {
+        let socket = decide::to_engine(fd, undecided)?;
+        let bound = match socket.addresses().bind(local) {
+            Ok(bound) => bound,
+            Err(e) => {
+                decide::undo(undecided, socket.id());
+                return Err(e);
             }
-            decide::note_engine_socket(undecided, &socket);
-            Ok(socket)
+        };
+        note_version(fd, &socket, local);
+        // Without a port, there is nothing beside it yet.
+        if bound.port() != 0 && decide::is_for_all(&socket, local) {
+            let there = SocketAddr::new(local.ip(), bound.port());
+            let beside = bind_on_kernel(fd, &socket, there);
+            if beside == Beside::InUse && more_tries > 0 {
+                more_tries -= 1;
+                decide::undo(undecided, socket.id());
+                continue;
+            }
+            beside.settle(bound.port());
         }
-        Err(e) => {
-            decide::undo(undecided, socket.id());
-            Err(e)
-        }
+        decide::note_engine_socket(undecided, &socket);
+        return Ok(socket);
     }
 }
 
@@ -94,7 +103,8 @@ fn bind_again(fd: c_int, socket: Socket, local: SocketAddr) -> Result<(), Socket
     let bound = socket.addresses().bind(local)?;
     note_version(fd, socket, local);
     if bound.port() != 0 {
-        bind_beside(fd, socket, SocketAddr::new(local.ip(), bound.port()));
+        let there = SocketAddr::new(local.ip(), bound.port());
+        bind_beside(fd, socket, there).settle(bound.port());
     }
     Ok(())
 }
