@@ -238,12 +238,12 @@ impl<'a> Datagrams<'a> {
         let Some(to) = to else {
             return Err(SocketError::Refused(Errno::DESTADDRREQ));
         };
-        let by_loopback = self.place_by_loopback(to.ip().to_canonical());
-        let own = by_loopback.or(from).unwrap_or(0);
-        if self.socket.addresses().is_bound_to_mapped() && to.ip().to_canonical().is_ipv6() {
+        let ip = to.ip().to_canonical();
+        let own = self.place_by_loopback(ip).or(from).unwrap_or(0);
+        if self.socket.addresses().is_bound_to_mapped() && ip.is_ipv6() {
             return Err(SocketError::Refused(Errno::AFNOSUPPORT));
         }
-        if self.socket.addresses().reaches_v6_alone() && to.ip().to_canonical().is_ipv4() {
+        if self.socket.addresses().reaches_v6_alone() && ip.is_ipv4() {
             return Err(SocketError::Refused(Errno::NETUNREACH));
         }
         if len > MOST_PAYLOAD && len > most_payload(Some(to)) {
@@ -251,7 +251,6 @@ impl<'a> Datagrams<'a> {
         }
         self.socket.pending_error().report()?;
         self.bind_to_send()?;
-        let ip = to.ip().to_canonical();
         let sending = block.sending(ip.is_ipv6());
         let record = DatagramRecord {
             own,
@@ -366,14 +365,17 @@ impl<'a> Datagrams<'a> {
     /// The place of the loopback address from which something to the group `to` leaves, if it is the
     /// loopback's: it stays within the host.
     fn place_by_loopback(self, to: IpAddr) -> Option<u8> {
+        if !to.is_multicast() {
+            return None;
+        }
         let (chosen, own) = match to {
             IpAddr::V4(_) => (more_bits::GROUPS_BY_LOOPBACK, Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(_) => (more_bits::GROUPS6_BY_LOOPBACK, Ipv6Addr::LOCALHOST.into()),
         };
-        let by_loopback = self.socket.more_bits() & (chosen | more_bits::BY_LOOPBACK) != 0;
-        (to.is_multicast() && by_loopback)
-            .then(|| self.socket.host.routes().own_place(own))
-            .flatten()
+        match self.socket.more_bits() & (chosen | more_bits::BY_LOOPBACK) {
+            0 => None,
+            _ => self.socket.host.routes().own_place(own),
+        }
     }
 
     fn place_of(self, own: IpAddr) -> Result<u8, SocketError> {

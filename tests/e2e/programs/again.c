@@ -421,9 +421,7 @@ static void connected(int listener, int client, int *far) {
 
 /* Sockets that ask for no port in particular get one of these. */
 static void give_ports(const char *range) {
-  int fd = SYS(open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY));
-  IS(write(fd, range, strlen(range)), (long)strlen(range));
-  SYS(close(fd));
+  write_setting("ip_local_port_range", range);
   /* Longshore looks at most once a millisecond. */
   sleep_ms(20);
 }

@@ -226,6 +226,15 @@ static inline struct sockaddr_in unserved_address(void) {
   FAIL("each port from %d on is in use", FIRST);
 }
 
+/* A setting of net.ipv4. */
+static inline void write_setting(const char *name, const char *text) {
+  char path[80];
+  snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
+  int fd = SYS(open(path, O_WRONLY));
+  IS(write(fd, text, strlen(text)), (long)strlen(text));
+  SYS(close(fd));
+}
+
 /* Calls on a far socket that is still to be made: raw if it is the kernel's. */
 static inline int far_socket(int type) {
   return SYS(far_in_kernel() ? syscall(SYS_socket, AF_INET, type, 0)

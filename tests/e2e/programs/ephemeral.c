@@ -1,14 +1,6 @@
 /* The ports of sockets that ask for none in particular. */
 #include "check.h"
 
-static void write_setting(const char *name, const char *text) {
-  char path[80];
-  snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
-  int fd = SYS(open(path, O_WRONLY));
-  IS(write(fd, text, strlen(text)), (long)strlen(text));
-  SYS(close(fd));
-}
-
 /* New sockets get a port of this range that is not among the others. */
 static void give(const char *range, const char *reserved) {
   write_setting("ip_local_port_range", range);

@@ -52,18 +52,16 @@ fn is_over(socket: &Socket) -> bool {
 /// What stands for a descriptor that is to listen, on a port that is new if the program has not
 /// chosen one.
 pub(crate) fn to_listen(fd: c_int, socket: Socket) -> Result<Socket, SocketError> {
-    let socket = if socket.is_spent() {
+    let mut socket = if socket.is_spent() {
         begin_anew(fd, socket)?
     } else {
         socket
     };
-    let mut socket = socket;
     let is_chosen = is_new(&socket) && !socket.addresses().is_bound();
     let mut more_tries = if is_chosen { OTHER_PORTS } else { 0 };
     loop {
         bind_unbound(&socket)?;
-        let local = socket.addresses().local().filter(|_| is_new(&socket));
-        let Some(local) = local else {
+        let Some(local) = socket.addresses().local().filter(|_| is_new(&socket)) else {
             return Ok(socket);
         };
         let beside = bind_beside(fd, &socket, local);

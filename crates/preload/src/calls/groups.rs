@@ -19,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Where the group stands in a `group_req`.
 const GROUP_AT: usize = 8;
+
 /// Which interface the program names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interface {
